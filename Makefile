@@ -1,0 +1,34 @@
+# Two commands matter: `make demo` and `make test`. Each does its own set-up; a second run is quick.
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+.DEFAULT_GOAL := help
+
+.PHONY: help demo test bench lint types schema setup clean
+
+help:  ## what there is to run
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+demo: setup  ## four hosts, four rails each: attach, all-reduce, throttle a NIC, see it, detach (root)
+	@$(BIN)/python -m tests.demo
+
+test: setup  ## every test that this machine can run (root)
+	@$(BIN)/pytest -q -p no:cacheprovider -m "not bench" --benchmark-disable $(T)
+
+bench: setup  ## ours, the reference chain and `ip -batch`, alternating in one run (root)
+	@$(BIN)/python -m tests.bench $(B)
+
+lint: setup  ## ruff, import contracts
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+
+types: setup  ## mypy --strict
+	@$(BIN)/mypy
+
+schema: setup  ## write conf/fabric.schema.json from the model
+	@$(BIN)/python -m conf.schema > conf/fabric.schema.json.new && mv conf/fabric.schema.json.new conf/fabric.schema.json
+
+setup:
+	@.ci/setup
+
+clean:  ## remove the venv and caches
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .benchmarks

@@ -1,0 +1,268 @@
+"""Does the steps, in the order given, on a real kernel. Decides nothing but how a step is said in netlink.
+
+Steps that follow one another on one socket travel in one system call; the journal is told before each such batch.
+A batch is one ``send``: the kernel works it off before the call returns, so a killed plugin leaves whole batches.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from cni.steps import (
+    AddAddress,
+    AddRoute,
+    AddRule,
+    Bring,
+    CreateLink,
+    DeleteGroup,
+    DeleteRule,
+    HostNic,
+    MoveLink,
+    RestoreLink,
+    SetConf,
+    SetSysctl,
+    Step,
+)
+from host import addr, link, route, rule, sysctl
+from host.errors import HostError
+from host.netlink import Request
+from host.netlink import Route as Socket
+from host.netns import Netns, inside, own
+
+__all__ = ["Kernel", "attach", "batches", "detach", "find"]
+
+_GONE = (errno.ENOENT, errno.ENODEV, errno.ESRCH, errno.EADDRNOTAVAIL)
+_RETURN_WAIT = (
+    2.0  # seconds for the kernel to hand a NIC of a dying namespace back (cleanup_net works in the background)
+)
+_POLL = 0.05
+
+_HOST_SIDE = (CreateLink, MoveLink)
+_POD_SIDE = (SetConf, AddAddress, Bring, AddRoute, AddRule)
+
+
+def attach(steps: Sequence[Step], kernel: Kernel, journal: Callable[[int], None]) -> None:
+    """Do all; ``journal(n)`` before a batch says that the first n steps are begun. Raises the first refusal."""
+    begun = 0
+    for batch in batches(steps):
+        begun += len(batch)
+        journal(begun)
+        kernel.run(batch)
+
+
+def detach(steps: Sequence[Step], kernel: Kernel) -> list[HostError]:
+    """Do undo steps, past errors; the errors in order."""
+    errors = []
+    for batch in batches(steps):
+        try:
+            kernel.run(batch)
+        except HostError as error:
+            errors.append(error)
+    return errors
+
+
+def batches(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
+    """Neighbouring steps that travel together."""
+    for _, group in groupby(steps, _channel):
+        yield tuple(group)
+
+
+def _channel(step: Step) -> str:
+    if isinstance(step, _HOST_SIDE):
+        return "host"
+    return "pod" if isinstance(step, _POD_SIDE) else type(step).__name__
+
+
+class Kernel:
+    """The two namespaces of an attachment. ``pod`` is None when the pod's namespace is gone."""
+
+    def __init__(self, host: Socket, pod: Netns | None) -> None:
+        self.host = host
+        self.pod = pod
+        self._pod_socket: Socket | None = None
+        self._indexes: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Close the pod's socket; the host's belongs to the caller."""
+        if self._pod_socket is not None:
+            self._pod_socket.close()
+            self._pod_socket = None
+
+    def socket(self) -> Socket:
+        """A netlink socket in the pod's namespace."""
+        assert self.pod is not None  # noqa: S101 - callers have checked
+        if self._pod_socket is None:
+            with inside(self.pod):
+                self._pod_socket = Socket()
+        return self._pod_socket
+
+    def run(self, batch: Sequence[Step]) -> None:
+        """Do steps of one channel; HostError with the first refusal."""
+        match batch[0]:
+            case CreateLink() | MoveLink():
+                self.host.run([request for step in batch for request in self._host_requests(step)])
+            case SetSysctl():
+                self._write(batch)
+            case DeleteRule():
+                self._each_unless_gone([rule.delete(*step) for step in batch if isinstance(step, DeleteRule)])
+            case DeleteGroup():
+                for step in batch:
+                    if isinstance(step, DeleteGroup):
+                        self._each_unless_gone([link.delete_group(step.group)])
+            case RestoreLink():
+                self._restore([step for step in batch if isinstance(step, RestoreLink)])
+            case _:
+                self._resolve()
+                self.socket().run([self._pod_request(step) for step in batch])
+
+    def _host_requests(self, step: Step) -> list[Request]:
+        assert self.pod is not None  # noqa: S101 - attaching needs a pod
+        if isinstance(step, CreateLink):
+            return [
+                link.create(
+                    step.rail,
+                    step.kind,
+                    step.nic_index,
+                    netns_fd=self.pod.fd,
+                    mtu=step.mtu,
+                    group=step.group,
+                    mac=step.mac,
+                    target=f"{step.rail} on {step.nic}",
+                )
+            ]
+        assert isinstance(step, MoveLink)  # noqa: S101 - the host channel has two kinds
+        requests = [
+            link.move(step.nic.ifindex, step.rail, self.pod.fd, target=f"{step.nic} into the pod as {step.rail}")
+        ]
+        if step.rail in step.nic.altnames:  # a device cannot have one name twice
+            requests.insert(0, link.remove_altnames(step.nic.ifindex, [step.rail], target=step.nic.name))
+        return requests
+
+    def _pod_request(self, step: Step) -> Request:
+        match step:
+            case SetConf(rail, mtu, mac, conf4):
+                index = self._index(rail)
+                return link.update(index, mtu=mtu or None, mac=mac or None, conf4=conf4, target=rail)
+            case AddAddress(rail, prefix):
+                return addr.add(self._index(rail), prefix, target=rail)
+            case Bring(rail):
+                return link.update(self._index(rail), up=True, target=rail)
+            case AddRoute(rail, destination, gateway, table, source):
+                index = self._index(rail)
+                return route.add(index, destination, table=table, gateway=gateway, source=source, target=rail)
+            case AddRule(source, table, priority):
+                return rule.add(source, table, priority)
+        raise AssertionError(f"not a step of the pod's socket: {step}")
+
+    def _write(self, batch: Sequence[Step]) -> None:
+        assert self.pod is not None  # noqa: S101 - attaching needs a pod
+        with inside(self.pod):
+            for step in batch:
+                if isinstance(step, SetSysctl):
+                    sysctl.write(step.value, "net", step.family, "conf", step.rail, step.key)
+
+    def _resolve(self) -> None:
+        """Names to indexes, once: the links of an attachment exist before anything is done to them."""
+        if not self._indexes:
+            self._indexes = {device.name: device.ifindex for device in link.devices(self.socket())}
+
+    def _index(self, rail: str) -> int:
+        try:
+            return self._indexes[rail]
+        except KeyError:
+            raise HostError("find", rail, errno.ENODEV, "the interface vanished from the pod") from None
+
+    def _each_unless_gone(self, requests: Sequence[Request]) -> None:
+        errors = [error for error in self.socket().each(requests) if error is not None and error.errno not in _GONE]
+        if errors:
+            raise errors[0]
+
+    def _restore(self, steps: Sequence[RestoreLink]) -> None:
+        """Every NIC back to the host; goes on past one that refuses and raises the first refusal."""
+        first: HostError | None = None
+        for step in steps:
+            try:
+                self._restore_one(step)
+            except HostError as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+    def _restore_one(self, step: RestoreLink) -> None:
+        if self.pod is not None:
+            device = find(step.nic, link.devices(self.socket()), step.rail)
+            if device is not None:
+                self._bring_home(device, step.nic)
+        device = self._await_on_host(step)
+        if device is None:
+            return  # a virtual NIC died with the namespace, or the hardware was unplugged: nothing to restore
+        self._put_right(device, step.nic)
+
+    def _bring_home(self, device: link.NetDev, nic: HostNic) -> None:
+        host = own()
+        try:
+            error = self.socket().each([link.move(device.ifindex, nic.name, host.fd, target=f"{nic} to the host")])[0]
+            if error is not None and error.errno == errno.EEXIST:
+                # Somebody took its name. It comes home all the same; the name is reported when it is put right.
+                error = self.socket().each([link.move(device.ifindex, f"rail-{device.ifindex}", host.fd)])[0]
+            if error is not None:
+                raise error
+        finally:
+            host.close()
+
+    def _await_on_host(self, step: RestoreLink) -> link.NetDev | None:
+        deadline = time.monotonic() + _RETURN_WAIT
+        while True:
+            device = find(step.nic, link.devices(self.host), step.rail)
+            if device is not None or not step.nic.pci:
+                return device
+            if not os.path.exists(f"/sys/bus/pci/devices/{step.nic.pci}"):
+                return None
+            if time.monotonic() >= deadline:
+                raise HostError("return", str(step.nic), errno.ENODEV, "its driver shows no network device on the host")
+            time.sleep(_POLL)
+
+    def _put_right(self, device: link.NetDev, nic: HostNic) -> None:
+        """Name, MAC, MTU, alternative names, settings, state and addresses as they were."""
+        index, name = device.ifindex, nic.name
+        if device.name != name:
+            self.host.run([link.update(index, up=False, target=name), link.rename(index, name)])
+        requests = []
+        if (device.mtu, device.mac) != (nic.mtu, nic.mac):
+            requests.append(link.update(index, up=False, mtu=nic.mtu, mac=nic.mac, target=name))
+        surplus = [each for each in device.altnames if each not in nic.altnames]
+        absent = [each for each in nic.altnames if each not in device.altnames]
+        requests += [link.remove_altnames(index, surplus, target=name)] if surplus else []
+        requests += [link.add_altnames(index, absent, target=name)] if absent else []
+        requests.append(link.update(index, up=nic.up, conf4=nic.conf4, target=name))
+        here = {each.prefix for each in addr.addresses(self.host) if each.ifindex == index}
+        requests += [addr.add(index, prefix, target=name) for prefix in nic.addresses if prefix not in here]
+        self.host.run(requests)
+
+
+def find(nic: HostNic, devices: Sequence[link.NetDev], rail: str) -> link.NetDev | None:
+    """The device that is ``nic``, whatever it is called now.
+
+    By PCI address and, where one function has several ports, the burnt-in MAC. A device without a PCI address (a veth
+    end standing in for a NIC) is known by kind, MAC and index, which the kernel keeps across namespaces when it can.
+    """
+    if nic.pci:
+        ports = [device for device in devices if device.pci == nic.pci]
+        exact = [device for device in ports if device.permanent_mac == nic.permanent_mac]
+        return next(iter(exact or (ports if len(ports) == 1 else [])), None)
+    kin = [device for device in devices if device.kind == nic.kind]
+    ranked = sorted(kin, key=lambda device: _likeness(device, nic, rail), reverse=True)
+    return ranked[0] if ranked and _likeness(ranked[0], nic, rail) >= 2 else None
+
+
+def _likeness(device: link.NetDev, nic: HostNic, rail: str) -> int:
+    return (
+        2 * (device.mac == nic.mac)
+        + 2 * (device.ifindex == nic.ifindex and device.name in (nic.name, rail))
+        + (device.ifindex == nic.ifindex)
+        + (device.name in (nic.name, rail))
+    )

@@ -1,0 +1,283 @@
+"""ADD: every rail of a pod in one invocation, or none."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cni import apply, gather, netconf
+from cni.errors import CniError, Code
+from cni.ipam import Pool, next_free, pools, size
+from cni.lifecycle import (
+    LOCK_TIMEOUT,
+    device_names,
+    group_of,
+    is_alive,
+    lock_names,
+    moved_nics,
+    open_store,
+    release,
+    sweep,
+)
+from cni.netconf import NetConf, Rail
+from cni.plan import HostView, Lease, nic_of, plan, problems
+from cni.selection import select
+from cni.spec import Call, Interface, Ip, Json, chain
+from cni.steps import AddAddress, CreateLink, MoveLink, Step
+from cni.store import ATTACHED, Attachment, Key, LeaseRow, Store
+from cni.verify import PodView, differences
+from conf.errors import ConfigError, Finding
+from host import link
+from host.errors import Busy, HostError
+from host.link import NetDev
+from host.lock import hold
+from host.netlink import Route
+from host.netns import Netns, own
+
+__all__ = ["add", "open_pod"]
+
+_SHARED, _EXCLUSIVE = "shares", "has"
+
+
+def add(call: Call, raw: Json, version: str) -> Json:
+    """Attach the pod; the result for the runtime."""
+    conf = netconf.parse(raw, version)
+    rails, why = select(conf)
+    if not rails:
+        return chain(version, conf.previous, (), ())
+    pod = open_pod(call)
+    try:
+        _refuse_overlap_with_primary(rails, conf.previous)
+        store = open_store(conf.state_dir, create=True)
+        assert store is not None  # noqa: S101 - create=True
+        with store, Route() as host:
+            return _Addition(call, conf, rails, why, pod, store, host).run()
+    finally:
+        pod.close()
+
+
+def open_pod(call: Call) -> Netns:
+    """The pod's namespace; CniError code 8 if it is none, or the plugin's own."""
+    try:
+        pod = Netns.open(call.netns)
+    except HostError as error:
+        raise CniError(Code.NETNS, f"CNI_NETNS: {error}", "the pod's sandbox may be gone") from error
+    home = own()
+    home.close()
+    if pod.identity == home.identity and not call.netns_override:
+        pod.close()
+        raise CniError(
+            Code.NETNS,
+            f"CNI_NETNS {call.netns} is the plugin's own network namespace",
+            "set CNI_NETNS_OVERRIDE=true if that is meant",
+        )
+    return pod
+
+
+def _refuse_overlap_with_primary(rails: Sequence[Rail], previous: Json | None) -> None:
+    """A rail's subnet that covers the pod's primary address would take eth0's traffic."""
+    findings = []
+    for ip in (previous or {}).get("ips") or []:
+        try:
+            primary = ipaddress.ip_interface(ip["address"]).network
+        except (KeyError, TypeError, ValueError):
+            continue  # not ours to judge
+        findings += [
+            Finding(f"rail {rail.name}", f"subnet {each.subnet} overlaps the pod's primary network {primary}")
+            for rail in rails
+            for each in rail.ranges
+            if each.family == primary.version and ipaddress.ip_network(each.subnet).overlaps(primary)
+        ]
+    if findings:
+        raise ConfigError("network configuration", findings)
+
+
+class _Addition(NamedTuple):
+    """One ADD under way: what all of its parts need to know."""
+
+    call: Call
+    conf: NetConf
+    rails: tuple[Rail, ...]
+    why: str
+    pod: Netns
+    store: Store
+    host: Route
+
+    @property
+    def key(self) -> Key:
+        return Key(self.conf.name, self.call.container_id, self.call.ifname)
+
+    def run(self) -> Json:
+        sweep(self.store, self.host)
+        whole = [rail.nic for rail in self.rails if rail.mode == "host-device"]
+        with hold(self.store.lock_path, lock_names(self.key, whole), LOCK_TIMEOUT):
+            kernel = apply.Kernel(self.host, self.pod)
+            try:
+                return self._attach(kernel)
+            finally:
+                kernel.close()
+
+    def _attach(self, kernel: apply.Kernel) -> Json:
+        earlier = self.store.find(self.key)
+        preferred: Mapping[tuple[str, int], str] = {}
+        if earlier is not None:
+            finished = self._already(earlier, kernel)
+            if finished is not None:
+                return finished
+            preferred = {(row.rail, row.family): row.prefix for row in self.store.leases(earlier.id)}
+            self._raise_first(release(self.store, earlier, self.host, self.call.netns))
+        self._evict_dead_owners()
+        view = gather.host_view(self.host)
+        taken = frozenset(device.name for device in link.devices(kernel.socket()))
+        row, steps = self._journal(view, taken, preferred)
+        try:
+            apply.attach(steps, kernel, lambda begun: self.store.reach(row, begun))
+            seen = gather.pod_view(kernel.socket(), self.pod, steps)
+            self._read_back(steps, seen)
+        except BaseException:
+            self._undo(row)
+            raise
+        self.store.set_state(row, ATTACHED)
+        return self._result(steps, seen.devices, self.store.leases(row))
+
+    def _already(self, earlier: Attachment, kernel: apply.Kernel) -> Json | None:
+        """The same answer again for a pod that is attached as wanted: a runtime may repeat an ADD it lost sight of."""
+        if earlier.state != ATTACHED or earlier.identity != self.pod.identity:
+            return None
+        try:
+            steps = earlier.steps()
+        except ValueError:
+            return None
+        if [step.rail for step in steps if isinstance(step, CreateLink | MoveLink)] != [
+            rail.name for rail in self.rails
+        ]:
+            return None
+        seen = gather.pod_view(kernel.socket(), self.pod, steps)
+        if differences(steps, seen):
+            return None
+        return self._result(steps, seen.devices, self.store.leases(earlier.id))
+
+    def _evict_dead_owners(self) -> None:
+        """A NIC whose owner's namespace is gone is free: put it back in order now, whatever the sweep's patience."""
+        for rail in self.rails:
+            for owner, exclusive in self.store.claimants(rail.nic):
+                if exclusive and owner.key != self.key and not is_alive(owner):
+                    with hold(self.store.lock_path, lock_names(owner.key), LOCK_TIMEOUT):
+                        again = self.store.get(owner.id)
+                        self._raise_first(release(self.store, again, self.host) if again else [])
+
+    def _journal(
+        self, view: HostView, taken: frozenset[str], preferred: Mapping[tuple[str, int], str]
+    ) -> tuple[int, tuple[Step, ...]]:
+        """Lease, plan and write it all down, in one transaction, before anything on the host changes."""
+        group = group_of(self.key)
+        numbers = {rail.name: number for number, rail in enumerate(self.conf.rails)}
+        with self.store.transaction():
+            self._refuse_owned(view)
+            findings = problems(self.rails, view, taken)
+            if findings:
+                raise ConfigError("rails on this host", findings)
+            row = self.store.insert(self.key, self.call.netns, self.pod.identity, group, (), self._details(view))
+            leases = {rail.name: self._lease(rail, row, preferred) for rail in self.rails}
+            steps = plan(self.rails, view, leases, group=group, table_base=self.conf.table_base, numbers=numbers)
+            self.store.journal(row, steps)
+            self._claim(row, view, steps)
+        return row, steps
+
+    def _refuse_owned(self, view: HostView) -> None:
+        """Busy when a live pod has a NIC whole, or shares one that is wanted whole."""
+        for rail in self.rails:
+            device = nic_of(rail, view)
+            names = {rail.nic, *((device.name, device.pci) if device else ())} - {""}
+            wants_whole = rail.mode == "host-device"
+            for name in sorted(names):
+                for owner, exclusive in self.store.claimants(name):
+                    if owner.key != self.key and (exclusive or wants_whole) and is_alive(owner):
+                        verb = _EXCLUSIVE if exclusive else _SHARED
+                        raise Busy(
+                            f"rail {rail.name}: NIC {rail.nic} is taken: live container {owner.key.container_id} "
+                            f"(network {owner.key.network}) {verb} it; try again when it has ended"
+                        )
+
+    def _claim(self, row: int, view: HostView, steps: Sequence[Step]) -> None:
+        for nic in moved_nics(steps):
+            for name in device_names(nic):
+                self.store.claim(name, row, exclusive=True)
+        for rail in self.rails:
+            device = nic_of(rail, view)
+            if rail.mode != "host-device" and device is not None:
+                for name in {device.name, device.pci} - {""}:
+                    self.store.claim(name, row, exclusive=False)
+
+    def _lease(self, rail: Rail, row: int, preferred: Mapping[tuple[str, int], str]) -> list[Lease]:
+        leases = []
+        for pool in pools(rail.ranges):
+            address = self._pick(rail, pool, preferred.get((rail.name, pool.family), ""))
+            each = pool.range_of(address)
+            kind = ipaddress.IPv4Address if pool.family == 4 else ipaddress.IPv6Address
+            prefix = f"{kind(address)}/{each.prefix_length}"
+            gateway = str(kind(each.gateway)) if each.gateway is not None else ""
+            self.store.lease(LeaseRow(rail.name, pool.family, prefix, each.subnet, gateway, row), address)
+            leases.append(Lease(rail.name, prefix, each.subnet, gateway))
+        return leases
+
+    def _pick(self, rail: Rail, pool: Pool, preferred: str) -> int:
+        held = self.store.held(rail.name, pool.family)
+        if preferred:
+            wish = int(ipaddress.ip_interface(preferred).ip)
+            if any(low <= wish <= high for low, high in pool.free) and not list(held(wish, wish)):
+                return wish
+        address = next_free(pool.free, self.store.last(rail.name, pool.family), held)
+        if address is None:
+            raise Busy(
+                f"rail {rail.name}: no free IPv{pool.family} address: all {size(pool.free)} of "
+                f"{', '.join(each.subnet for each in pool.ranges)} are leased "
+                "(see: roceway-cni state); leases of dead pods are reclaimed within a minute"
+            )
+        return address
+
+    def _details(self, view: HostView) -> Json:
+        args = dict(self.call.args)
+        pod = {
+            name: args[f"K8S_POD_{name.upper()}"]
+            for name in ("namespace", "name", "uid")
+            if f"K8S_POD_{name.upper()}" in args
+        }
+        rails = [
+            {"name": rail.name, "mode": rail.mode, "nic": rail.nic, "device": device.name, "pci": device.pci}
+            for rail in self.rails
+            if (device := nic_of(rail, view)) is not None
+        ]
+        return {"pod": pod, "why": self.why, "rails": rails, "resultIPs": self.conf.result_ips}
+
+    def _read_back(self, steps: Sequence[Step], seen: PodView) -> None:
+        # A NIC without a carrier is attached all the same: the switch port may come up later, and CHECK says so.
+        lines = [line for line in differences(steps, seen) if ": link: wanted carrier" not in line]
+        if lines:
+            raise HostError("read back", "the attachment", 0, "; ".join(lines))
+
+    def _undo(self, row: int) -> None:
+        """Backwards past every further error; what could not be undone stays in the journal for DEL."""
+        attachment = self.store.get(row)
+        if attachment is not None:
+            release(self.store, attachment, self.host, self.call.netns)
+
+    @staticmethod
+    def _raise_first(errors: Sequence[HostError]) -> None:
+        if errors:
+            raise errors[0]
+
+    def _result(self, steps: Sequence[Step], devices: Sequence[NetDev], leases: Sequence[LeaseRow]) -> Json:
+        by_name = {device.name: device for device in devices}
+        names = [step.rail for step in steps if isinstance(step, CreateLink | MoveLink)]
+        interfaces = [
+            Interface(name, by_name[name].mac, self.call.netns, by_name[name].mtu, by_name[name].pci) for name in names
+        ]
+        gateways = {(row.rail, row.prefix): row.gateway for row in leases}
+        ips = [
+            Ip(step.prefix, gateways.get((step.rail, step.prefix), ""), names.index(step.rail))
+            for step in steps
+            if isinstance(step, AddAddress)
+        ]
+        return chain(self.conf.version, self.conf.previous, interfaces, ips if self.conf.result_ips else ())

@@ -1,0 +1,157 @@
+"""What the verbs share: whose namespace is alive, undoing an attachment, reclaiming what the dead left.
+
+"Owned" is judged by a live namespace: the path still leads to the same nsfs inode. A row in the database says only
+who to ask about.
+"""
+
+from __future__ import annotations
+
+import binascii
+import time
+from collections.abc import Iterable
+
+from cni.apply import Kernel, detach
+from cni.steps import DeleteGroup, HostNic, MoveLink, RestoreLink, Step, undo
+from cni.store import DETACHING, Attachment, Key, Store
+from host import link, sysctl
+from host.errors import Busy, HostError
+from host.lock import hold
+from host.netlink import Route
+from host.netns import Netns, identity
+
+__all__ = ["LOCK_TIMEOUT", "device_names", "group_of", "is_alive", "lock_names", "open_store", "release", "sweep"]
+
+LOCK_TIMEOUT = 15.0
+"""Seconds to wait for another roceway-cni on the same pod or NIC; CRI-O gives a DEL one minute."""
+
+_MISSES = 3
+_MISS_SPACING = 10.0
+"""A namespace is given up after this many looks, these many seconds apart: a path can be away for a moment."""
+
+_GROUP_MARK = 0x52000000  # "R", so that the groups of roceway are told from an operator's by eye
+
+
+def group_of(key: Key) -> int:
+    """The link group of an attachment: within one pod's namespace it tells our links from everything else."""
+    return _GROUP_MARK | binascii.crc32(str(key).encode()) & 0xFFFFFF
+
+
+def open_store(folder: str, *, create: bool) -> Store | None:
+    """The state of this boot; what an earlier boot claimed is dropped first."""
+    store = Store.open(folder, create=create)
+    if store is None:
+        return None
+    boot_id = sysctl.read("kernel", "random", "boot_id")
+    if store.boot_id() != boot_id:
+        with store.transaction():
+            if store.boot_id() != boot_id:
+                store.begin_boot(boot_id)
+    return store
+
+
+def is_alive(attachment: Attachment) -> bool:
+    """Whether the pod's namespace still exists under the path that it had."""
+    return identity(attachment.netns) == attachment.identity
+
+
+def device_names(nic: HostNic) -> tuple[str, ...]:
+    """Every name under which a configuration may ask for a NIC."""
+    return tuple(name for name in (nic.name, nic.pci, *nic.altnames) if name)
+
+
+def lock_names(key: Key, devices: Iterable[str] = ()) -> list[str]:
+    """Names of the locks of an attachment and of the NICs that it takes whole."""
+    return [f"attachment {key}", *(f"NIC {name}" for name in devices)]
+
+
+def moved_nics(steps: Iterable[Step]) -> list[HostNic]:
+    """The NICs that an attachment took whole."""
+    return [step.nic for step in steps if isinstance(step, MoveLink)]
+
+
+def release(store: Store, attachment: Attachment, host: Route, hint: str = "") -> list[HostError]:
+    """Undo an attachment and, when all of it is undone, forget it with its leases, which go last.
+
+    The caller holds the attachment's lock. ``hint`` is the runtime's path of the namespace. Errors leave the journal
+    in place for the next try. A damaged journal is undone by what the kernel shows: the attachment's link group.
+    """
+    try:
+        steps = attachment.steps()
+    except ValueError:
+        steps = ()
+    pod = _open_pod(attachment, hint)
+    try:
+        with hold(
+            store.lock_path, [f"NIC {name}" for nic in moved_nics(steps) for name in device_names(nic)], LOCK_TIMEOUT
+        ):
+            backwards = undo(steps, netns_alive=pod is not None)
+            if pod is not None and not steps:
+                backwards = (DeleteGroup(attachment.group),)
+            if any(isinstance(step, RestoreLink) for step in backwards):
+                store.set_state(attachment.id, DETACHING)
+            kernel = Kernel(host, pod)
+            try:
+                errors = detach(backwards, kernel)
+            finally:
+                kernel.close()
+            if not errors:
+                with store.transaction():
+                    store.remove(attachment.id)
+            return errors
+    finally:
+        if pod is not None:
+            pod.close()
+
+
+def _open_pod(attachment: Attachment, hint: str) -> Netns | None:
+    """The pod's namespace, by the runtime's path or the journal's, if either still leads to it."""
+    for path in dict.fromkeys(path for path in (hint, attachment.netns) if path):
+        try:
+            pod = Netns.open(path)
+        except HostError:
+            continue
+        if pod.identity == attachment.identity:
+            return pod
+        pod.close()
+    return None
+
+
+def sweep_links(pod: Netns, host: Route, group: int) -> None:
+    """Delete the links of ``group`` in a namespace of which the database knows nothing (it was lost or replaced)."""
+    kernel = Kernel(host, pod)
+    try:
+        if any(device.group == group for device in link.devices(kernel.socket())):
+            kernel.run([DeleteGroup(group)])
+    finally:
+        kernel.close()
+
+
+def sweep(store: Store, host: Route, now: float | None = None) -> list[Attachment]:
+    """Look after the namespaces of all attachments and reclaim those found gone several times; the reclaimed.
+
+    Runs at the start of an ADD: container runtimes need not call GC, and containerd never does.
+    """
+    now = time.time() if now is None else now
+    if not store.begin_sweep(now, _MISS_SPACING):
+        return []
+    reclaimed = []
+    for ident, path, inode, misses in store.namespaces():
+        if identity(path) == inode:
+            if misses:
+                store.set_misses(ident, 0, now)
+            continue
+        store.set_misses(ident, misses + 1, now)
+        if misses + 1 < _MISSES:
+            continue
+        attachment = store.get(ident)
+        if attachment is not None and _reclaim(store, attachment, host):
+            reclaimed.append(attachment)
+    return reclaimed
+
+
+def _reclaim(store: Store, attachment: Attachment, host: Route) -> bool:
+    try:
+        with hold(store.lock_path, lock_names(attachment.key), 0):
+            return not release(store, attachment, host)
+    except Busy:
+        return False  # somebody is at it

@@ -1,0 +1,297 @@
+"""The plugin's configuration as values, with every mistake found and its place.
+
+Shape: docs/cni.md. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cni.errors import UnsupportedFieldError
+from cni.ipam import Range, disjoint, parse_ranges
+from cni.spec import Json, ifname_problem, network_name_problem
+from conf.errors import ConfigError, Finding
+
+__all__ = ["MODES", "NetConf", "Rail", "parse"]
+
+MODES = ("macvlan", "ipvlan", "host-device")
+_LATER_MODES = ("sriov",)
+_VF_KEYS = ("vlan", "vlanQoS", "vlanProto", "trust", "spoofchk", "link_state", "min_tx_rate", "max_tx_rate", "pf")
+
+_TOP_KEYS = frozenset({"attach", "rails", "routing", "resultIPs", "stateDir", "agent"})
+# What the specification, libcni and Multus put beside the plugin's own keys.
+_FOREIGN_KEYS = frozenset(
+    {"cniVersion", "name", "type", "prevResult", "capabilities", "runtimeConfig", "args", "dns", "ipam"}
+    | {"deviceID", "pciBusID", "disableCheck", "disableGC"}
+)
+_RAIL_KEYS = frozenset({"name", "netdev", "pci", "mode", "mtu", "mac", "ipam"})
+_IPAM_KEYS = frozenset({"ranges", "routes"})
+_PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-1][0-9a-fA-F]\.[0-7]")
+_MAC = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
+_MTU_MIN, _MTU_MAX = 576, 65535
+_TABLE_MAX = 2**32 - 1
+_RESERVED_TABLES = range(253, 256)  # default, main, local
+_DEFAULT_TABLE_BASE = 1000
+_DEFAULT_STATE_DIR = "/var/lib/roceway"
+_DEFAULT_AGENT = "/run/roceway/agent.sock"
+_UNKNOWN = "unknown key"
+
+
+class Rail(NamedTuple):
+    """One rail as the operator wants it."""
+
+    name: str
+    nic: str
+    """The host's NIC: a netdev name or a PCI address."""
+    mode: str
+    mtu: int | None
+    """Bytes; None keeps the NIC's."""
+    mac: str
+    ranges: tuple[Range, ...]
+    routes: tuple[tuple[str, str], ...]
+    """(destination, gateway) beyond the rail's subnets."""
+
+
+class NetConf(NamedTuple):
+    """The whole configuration."""
+
+    version: str
+    name: str
+    attach: str
+    rails: tuple[Rail, ...]
+    table_base: int | None
+    """None: no routing tables and rules."""
+    result_ips: bool
+    state_dir: str
+    agent: str
+    """Empty: never ask an agent."""
+    previous: Json | None
+    runtime_config: Json
+
+
+def parse(raw: Json, version: str) -> NetConf:
+    """The configuration, or ConfigError with every finding."""
+    findings = _unknown(raw, _TOP_KEYS | _FOREIGN_KEYS, "")
+    problem = network_name_problem(raw.get("name"))
+    if problem:
+        findings.append(Finding("name", problem))
+    rails, wrong = _rails(raw.get("rails"))
+    findings += wrong
+    table_base, wrong = _table_base(raw.get("routing", {}), len(rails))
+    findings += wrong
+    findings += _choice(raw, "attach", ("auto", "always"))
+    findings += _choice(raw, "resultIPs", ("all", "none"))
+    findings += _absolute(raw, "stateDir", off_allowed=False)
+    findings += _absolute(raw, "agent", off_allowed=True)
+    for key in ("prevResult", "runtimeConfig"):
+        if not isinstance(raw.get(key) or {}, Mapping):
+            findings.append(Finding(key, "must be an object"))
+    if findings:
+        unknown_only = all(finding.message.startswith(_UNKNOWN) for finding in findings)
+        raise (UnsupportedFieldError if unknown_only else ConfigError)("network configuration", findings)
+    return NetConf(
+        version=version,
+        name=raw["name"],
+        attach=raw.get("attach", "auto"),
+        rails=rails,
+        table_base=table_base,
+        result_ips=raw.get("resultIPs", "all") == "all",
+        state_dir=raw.get("stateDir", _DEFAULT_STATE_DIR),
+        agent=raw.get("agent", _DEFAULT_AGENT) or "",
+        previous=raw.get("prevResult"),
+        runtime_config=raw.get("runtimeConfig") or {},
+    )
+
+
+def state_dir(raw: Json) -> str:
+    """Where the state is, from a configuration that need not be right otherwise: DEL must work with it."""
+    value = raw.get("stateDir")
+    return value if isinstance(value, str) and value.startswith("/") else _DEFAULT_STATE_DIR
+
+
+def _unknown(raw: Mapping[str, Any], known: frozenset[str], path: str) -> list[Finding]:
+    return [
+        Finding(f"{path}{key}", f"{_UNKNOWN} (value {_short(raw[key])})")
+        for key in raw
+        if key not in known and not key.startswith("cni.dev/")
+    ]
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _choice(raw: Json, key: str, allowed: Sequence[str]) -> list[Finding]:
+    value = raw.get(key, allowed[0])
+    return [] if value in allowed else [Finding(key, f"{_short(value)} is none of {', '.join(allowed)}")]
+
+
+def _absolute(raw: Json, key: str, *, off_allowed: bool) -> list[Finding]:
+    value = raw.get(key, "/")
+    if (off_allowed and value is False) or (isinstance(value, str) and value.startswith("/") and "\0" not in value):
+        return []
+    return [Finding(key, f"{_short(value)} is no absolute path{' and not false' if off_allowed else ''}")]
+
+
+def _table_base(raw: object, rails: int) -> tuple[int | None, list[Finding]]:
+    if raw is False:
+        return None, []
+    if not isinstance(raw, Mapping):
+        return None, [Finding("routing", "must be an object {tableBase: 1000}, or false")]
+    findings = _unknown(raw, frozenset({"tableBase"}), "routing.")
+    base = raw.get("tableBase", _DEFAULT_TABLE_BASE)
+    if not isinstance(base, int) or isinstance(base, bool) or not 1 <= base <= _TABLE_MAX - rails:
+        return None, [*findings, Finding("routing.tableBase", f"{_short(base)} is no routing table number")]
+    if any(table in _RESERVED_TABLES for table in range(base, base + max(rails, 1))):
+        findings.append(Finding("routing.tableBase", f"{base} would use the kernel's own tables 253 to 255"))
+    return base, findings
+
+
+def _rails(raw: object) -> tuple[tuple[Rail, ...], list[Finding]]:
+    if not isinstance(raw, list) or not raw:
+        return (), [Finding("rails", "at least one rail is needed")]
+    rails: list[tuple[int, Rail]] = []
+    findings: list[Finding] = []
+    for number, item in enumerate(raw):
+        rail, wrong = _rail(item, f"rails[{number}]")
+        findings += wrong
+        if rail is not None:
+            rails.append((number, rail))
+    findings += _duplicates(raw)
+    for place, (number, rail) in enumerate(rails):
+        for _, earlier in rails[:place]:
+            findings += _clashes(f"rails[{number}].ipam.ranges", rail, earlier)
+    return tuple(rail for _, rail in rails), findings
+
+
+def _duplicates(raw: Sequence[object]) -> list[Finding]:
+    findings = []
+    for key, what in (("name", "rail name"), ("netdev", "NIC"), ("pci", "NIC")):
+        seen: dict[str, int] = {}
+        for number, item in enumerate(raw):
+            value = item.get(key) if isinstance(item, Mapping) else None
+            if not isinstance(value, str):
+                continue
+            if value in seen:
+                findings.append(
+                    Finding(f"rails[{number}].{key}", f"duplicate {what} {value!r}, first at rails[{seen[value]}]")
+                )
+            seen.setdefault(value, number)
+    return findings
+
+
+def _clashes(path: str, rail: Rail, earlier: Rail) -> list[Finding]:
+    return [
+        Finding(f"{path}[{number}]", f"{reason} (rail {earlier.name})")
+        for number, each in enumerate(rail.ranges)
+        for other in earlier.ranges
+        if (reason := disjoint(each, other))
+    ]
+
+
+def _rail(raw: object, path: str) -> tuple[Rail | None, list[Finding]]:
+    if not isinstance(raw, Mapping):
+        return None, [Finding(path, "must be an object")]
+    findings = _unknown(raw, _RAIL_KEYS | frozenset(_VF_KEYS), f"{path}.")
+    findings += [
+        Finding(f"{path}.{key}", f"belongs to mode sriov, not to {_short(raw.get('mode', 'macvlan'))}")
+        for key in _VF_KEYS
+        if key in raw
+    ]
+    name = raw.get("name")
+    problem = ifname_problem(name) if isinstance(name, str) else "is missing or no string"
+    if problem:
+        findings.append(Finding(f"{path}.name", f"{_short(name)} {problem}"))
+    elif name == "lo":
+        findings.append(Finding(f"{path}.name", "'lo' is every namespace's loopback device"))
+    nic, wrong = _nic(raw, path)
+    findings += wrong + _mode(raw, path) + _mtu(raw, path)
+    mac = raw.get("mac", "")
+    if not isinstance(mac, str) or (mac and (not _MAC.fullmatch(mac) or int(mac[:2], 16) & 1)):
+        findings.append(Finding(f"{path}.mac", f"{_short(mac)} is no unicast MAC address"))
+    ranges, routes, wrong = _ipam(raw.get("ipam"), f"{path}.ipam")
+    findings += wrong
+    if findings:
+        return None, findings
+    rail = Rail(str(name), nic, raw.get("mode", "macvlan"), raw.get("mtu"), mac.lower(), ranges, routes)
+    return rail, []
+
+
+def _nic(raw: Mapping[str, Any], path: str) -> tuple[str, list[Finding]]:
+    netdev, pci = raw.get("netdev"), raw.get("pci")
+    if (netdev is None) == (pci is None):
+        return "", [Finding(path, "name the NIC by exactly one of netdev and pci")]
+    if pci is not None:
+        if not isinstance(pci, str) or not _PCI.fullmatch(pci):
+            return "", [Finding(f"{path}.pci", f"{_short(pci)} is no PCI address such as 0000:18:00.0")]
+        return pci.lower(), []
+    problem = ifname_problem(netdev) if isinstance(netdev, str) else "is no string"
+    return (str(netdev), []) if not problem else ("", [Finding(f"{path}.netdev", f"{_short(netdev)} {problem}")])
+
+
+def _mode(raw: Mapping[str, Any], path: str) -> list[Finding]:
+    mode = raw.get("mode", "macvlan")
+    if mode in MODES:
+        return []
+    if mode in _LATER_MODES:
+        return [Finding(f"{path}.mode", f"{mode!r} is not available in this release; use {', '.join(MODES)}")]
+    return [Finding(f"{path}.mode", f"{_short(mode)} is none of {', '.join(MODES)}")]
+
+
+def _mtu(raw: Mapping[str, Any], path: str) -> list[Finding]:
+    mtu = raw.get("mtu")
+    if mtu is None or (isinstance(mtu, int) and not isinstance(mtu, bool) and _MTU_MIN <= mtu <= _MTU_MAX):
+        return []
+    return [Finding(f"{path}.mtu", f"{_short(mtu)} is no MTU between {_MTU_MIN} and {_MTU_MAX} bytes")]
+
+
+def _ipam(raw: object, path: str) -> tuple[tuple[Range, ...], tuple[tuple[str, str], ...], list[Finding]]:
+    if not isinstance(raw, Mapping):
+        return (), (), [Finding(path, "is missing: {ranges: [{subnet: …}]}")]
+    findings = _unknown(raw, _IPAM_KEYS, f"{path}.")
+    ranges, wrong = parse_ranges(raw.get("ranges"), f"{path}.ranges")
+    findings += wrong
+    routes, wrong = _routes(raw.get("routes", []), ranges, f"{path}.routes")
+    return ranges, routes, findings + wrong
+
+
+def _routes(raw: object, ranges: Sequence[Range], path: str) -> tuple[tuple[tuple[str, str], ...], list[Finding]]:
+    from ipaddress import ip_address, ip_network  # already loaded by cni.ipam
+
+    if not isinstance(raw, list):
+        return (), [Finding(path, "must be a list of {dst, gw}")]
+    routes, findings = [], []
+    for number, item in enumerate(raw):
+        place = f"{path}[{number}]"
+        if not isinstance(item, Mapping):
+            findings.append(Finding(place, "must be an object {dst, gw}"))
+            continue
+        findings += _unknown(item, frozenset({"dst", "gw"}), f"{place}.")
+        try:
+            network = ip_network(_string(item.get("dst")))
+            gateway = _string(item.get("gw")) or _gateway_of(ranges, network.version)
+            if network.prefixlen == 0:
+                findings.append(Finding(f"{place}.dst", "a default route belongs to the pod's primary interface"))
+            if ip_address(gateway).version != network.version:
+                findings.append(Finding(f"{place}.gw", f"{gateway} is not of {network}'s family"))
+        except ValueError as error:
+            findings.append(Finding(place, f"{error} (dst is a subnet; gw an address, or the range's gateway)"))
+            continue
+        routes.append((str(network), str(gateway)))
+    return tuple(routes), findings
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""  # ipaddress would take the number 5 for 0.0.0.5
+
+
+def _gateway_of(ranges: Sequence[Range], family: int) -> str:
+    from ipaddress import ip_address
+
+    for each in ranges:
+        if each.family == family and each.gateway is not None:
+            return str(ip_address(each.gateway))
+    return ""

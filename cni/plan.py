@@ -1,0 +1,189 @@
+"""From what is wanted and what is seen to the steps that attach a pod. Pure.
+
+The order of a rail's steps is the kernel's: a link before what it carries; settings before the link is up, so that it
+never answers ARP for its siblings; addresses before it is up, so that the kernel announces them
+(arp_notify, ndisc_notify); routes after, since a route needs a link that is up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cni.netconf import Rail
+from cni.steps import (
+    AddAddress,
+    AddRoute,
+    AddRule,
+    Bring,
+    CreateLink,
+    HostNic,
+    MoveLink,
+    SetConf,
+    SetSysctl,
+    Step,
+)
+from conf.errors import Finding
+from host.addr import Address
+from host.link import NetDev
+
+__all__ = ["HostView", "Lease", "nic_of", "plan", "problems"]
+
+MAIN_TABLE = 254
+
+# ip-sysctl.rst. Several rails on one host must not answer for each other ("ARP flux"): reply only for an address of
+# the receiving link, announce only the link's own. rp_filter: the kernel takes the larger of "all" and the link's;
+# 2 (loose) is the only value that keeps asymmetric rail paths alive whatever "all" says.
+_CONF4 = (("arp_ignore", 1), ("arp_announce", 2), ("rp_filter", 2), ("arp_notify", 1))
+# A rail's IPv6 comes from us alone: no router may add addresses or a default route through a rail.
+_CONF6 = (("disable_ipv6", "0"), ("accept_ra", "0"), ("ndisc_notify", "1"))
+
+_PRIORITY_BASE = 1000
+"""Rule priorities 1000, 1001, …: after ``local`` (0), before ``main`` (32766)."""
+
+
+class HostView(NamedTuple):
+    """What the host looks like before an attachment."""
+
+    devices: tuple[NetDev, ...]
+    addresses: tuple[Address, ...]
+    uplinks: frozenset[int]
+    """Indexes of devices that carry a default route of the host."""
+
+
+class Lease(NamedTuple):
+    """One address of one rail."""
+
+    rail: str
+    prefix: str
+    """``10.200.0.2/24``."""
+    subnet: str
+    gateway: str
+
+
+def nic_of(rail: Rail, view: HostView) -> NetDev | None:
+    """The host's device that a rail names, by PCI address, name or alternative name."""
+    if ":" in rail.nic:
+        return next((device for device in view.devices if device.pci == rail.nic), None)
+    named = next((device for device in view.devices if device.name == rail.nic), None)
+    return named or next((device for device in view.devices if rail.nic in device.altnames), None)
+
+
+def problems(rails: Sequence[Rail], view: HostView, taken: frozenset[str]) -> list[Finding]:
+    """Everything that makes ``rails`` impossible on this host and in this pod (``taken``: its interface names)."""
+    findings: list[Finding] = []
+    seen: dict[int, str] = {}
+    for rail in rails:
+        where = f"rail {rail.name}"
+        if rail.name in taken:
+            findings.append(Finding(where, "the pod already has an interface of this name"))
+        device = nic_of(rail, view)
+        if device is None:
+            names = ", ".join(sorted(each.name for each in view.devices if each.name != "lo"))
+            findings.append(Finding(where, f"NIC {rail.nic} does not exist on this host (it has: {names or 'none'})"))
+            continue
+        if device.ifindex in seen:
+            findings.append(Finding(where, f"NIC {rail.nic} is already used by rail {seen[device.ifindex]}"))
+        seen.setdefault(device.ifindex, rail.name)
+        findings += [Finding(where, sentence) for sentence in _unfit(rail, device, view)]
+    return findings
+
+
+def _unfit(rail: Rail, device: NetDev, view: HostView) -> list[str]:
+    sentences = []
+    if rail.mode == "host-device":
+        if device.ifindex in view.uplinks:
+            sentences.append(f"NIC {device.name} carries the host's default route; moving it would cut the node off")
+        if device.name == "lo":
+            sentences.append("lo cannot be moved")
+        return sentences
+    if not device.up:
+        sentences.append(f"NIC {device.name} is down; bring it up: ip link set {device.name} up")
+    if rail.mtu is not None and rail.mtu > device.mtu:
+        sentences.append(
+            f"MTU {rail.mtu} is more than NIC {device.name} has ({device.mtu}); "
+            f"raise it: ip link set {device.name} mtu {rail.mtu}"
+        )
+    return sentences
+
+
+def plan(
+    rails: Sequence[Rail],
+    view: HostView,
+    leases: Mapping[str, Sequence[Lease]],
+    *,
+    group: int,
+    table_base: int | None,
+    numbers: Mapping[str, int],
+) -> tuple[Step, ...]:
+    """Every step of an attachment. ``numbers`` gives each rail its place in the configuration (table, priority).
+
+    ``problems`` must have found nothing.
+    """
+    # Steps of one kind stand together: what follows one another on one socket travels in one system call.
+    links: list[Step] = []
+    settings: list[Step] = []
+    sysctls: list[Step] = []
+    addresses: list[Step] = []
+    ups: list[Step] = []
+    routing: list[Step] = []
+    for rail in rails:
+        device = nic_of(rail, view)
+        assert device is not None  # noqa: S101 - problems() found nothing
+        own = leases[rail.name]
+        links.append(_link(rail, device, view, group))
+        settings.append(_settings(rail, device))
+        if any(":" in lease.prefix for lease in own):
+            sysctls += [SetSysctl(rail.name, "ipv6", key, value) for key, value in _CONF6]
+        addresses += [AddAddress(rail.name, lease.prefix) for lease in own]
+        ups.append(Bring(rail.name))
+        number = numbers[rail.name]
+        table = None if table_base is None else table_base + number
+        routing += _routing(rail, own, table, _PRIORITY_BASE + number)
+    return (*links, *sysctls, *settings, *addresses, *ups, *routing)
+
+
+def _link(rail: Rail, device: NetDev, view: HostView, group: int) -> Step:
+    if rail.mode != "host-device":
+        return CreateLink(rail.name, rail.mode, device.name, device.ifindex, rail.mtu or device.mtu, rail.mac, group)
+    nic = HostNic(
+        ifindex=device.ifindex,
+        name=device.name,
+        kind=device.kind,
+        pci=device.pci,
+        permanent_mac=device.permanent_mac,
+        mac=device.mac,
+        mtu=device.mtu,
+        up=device.up,
+        altnames=device.altnames,
+        addresses=tuple(
+            address.prefix
+            for address in view.addresses
+            if address.ifindex == device.ifindex and address.scope == 0 and address.permanent
+        ),
+        conf4=device.conf4,
+    )
+    return MoveLink(rail.name, nic)
+
+
+def _settings(rail: Rail, device: NetDev) -> SetConf:
+    if rail.mode != "host-device":
+        return SetConf(rail.name, 0, "", _CONF4)  # created with its MTU and MAC
+    return SetConf(rail.name, rail.mtu if rail.mtu and rail.mtu != device.mtu else 0, rail.mac, _CONF4)
+
+
+def _routing(rail: Rail, leases: Sequence[Lease], table: int | None, priority: int) -> list[Step]:
+    steps: list[Step] = []
+    for lease in leases:
+        address = lease.prefix.partition("/")[0]
+        version6 = ":" in address
+        beyond = [(dst, gw) for dst, gw in rail.routes if (":" in dst) == version6]
+        steps += [AddRoute(rail.name, dst, gw, MAIN_TABLE, address) for dst, gw in beyond]
+        if table is None:
+            continue
+        steps.append(AddRoute(rail.name, lease.subnet, "", table, address))
+        steps += [AddRoute(rail.name, dst, gw, table, address) for dst, gw in beyond]
+        if lease.gateway:
+            steps.append(AddRoute(rail.name, "default", lease.gateway, table, address))
+        steps.append(AddRule(f"{address}/{128 if version6 else 32}", table, priority))
+    return steps

@@ -1,0 +1,247 @@
+"""The changes that attach a pod, as values. Each prints as one line, knows its undo and what it should look like after.
+
+Pure. A step names devices by what does not change under it (index, PCI address), never by a name that a pod can alter.
+``Undo`` steps succeed when there is nothing left to undo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+__all__ = [
+    "AddAddress",
+    "AddRoute",
+    "AddRule",
+    "Bring",
+    "CreateLink",
+    "DeleteGroup",
+    "DeleteRule",
+    "HostNic",
+    "MoveLink",
+    "RestoreLink",
+    "SetConf",
+    "SetSysctl",
+    "Step",
+    "dump",
+    "load",
+    "undo",
+]
+
+
+class HostNic(NamedTuple):
+    """A physical NIC as it was on the host, to be put back exactly so."""
+
+    ifindex: int
+    name: str
+    kind: str
+    pci: str
+    permanent_mac: str
+    mac: str
+    mtu: int
+    up: bool
+    altnames: tuple[str, ...]
+    addresses: tuple[str, ...]
+    conf4: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.pci})" if self.pci else self.name
+
+
+class CreateLink(NamedTuple):
+    """Create a macvlan or ipvlan on a NIC, straight in the pod's namespace under its final name."""
+
+    rail: str
+    kind: str
+    nic: str
+    nic_index: int
+    mtu: int
+    mac: str
+    group: int
+
+    def __str__(self) -> str:
+        mac = f" mac {self.mac}" if self.mac else ""
+        return f"create {self.kind} {self.rail} on {self.nic} mtu {self.mtu}{mac} group {self.group:#x}"
+
+
+class MoveLink(NamedTuple):
+    """Move a NIC into the pod's namespace under its final name."""
+
+    rail: str
+    nic: HostNic
+
+    def __str__(self) -> str:
+        return f"move {self.nic} into the pod as {self.rail}"
+
+
+class SetConf(NamedTuple):
+    """Set MTU, MAC and IPv4 settings of a rail. Zero and empty leave a value alone."""
+
+    rail: str
+    mtu: int
+    mac: str
+    conf4: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        words = [f"mtu {self.mtu}"] if self.mtu else []
+        words += [f"mac {self.mac}"] if self.mac else []
+        words += [f"{name}={value}" for name, value in self.conf4]
+        return f"set {self.rail} {' '.join(words)}"
+
+
+class SetSysctl(NamedTuple):
+    """Set one setting of a rail that only /proc/sys has (the IPv6 ones)."""
+
+    rail: str
+    family: str
+    """``ipv4`` or ``ipv6``: the folder in /proc/sys/net."""
+    key: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"sysctl net.{self.family}.conf.{self.rail}.{self.key}={self.value}"
+
+
+class AddAddress(NamedTuple):
+    """Give a rail an address (nodad)."""
+
+    rail: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return f"address {self.prefix} on {self.rail}"
+
+
+class Bring(NamedTuple):
+    """Bring a rail up. With arp_notify and ndisc_notify set, the kernel announces its addresses to the neighbours."""
+
+    rail: str
+
+    def __str__(self) -> str:
+        return f"bring {self.rail} up and announce it"
+
+
+class AddRoute(NamedTuple):
+    """A route through a rail."""
+
+    rail: str
+    destination: str
+    """A prefix, or ``default``."""
+    gateway: str
+    table: int
+    source: str
+
+    def __str__(self) -> str:
+        via = f" via {self.gateway}" if self.gateway else ""
+        source = f" src {self.source}" if self.source else ""
+        return f"route {self.destination}{via} dev {self.rail} table {self.table}{source}"
+
+
+class AddRule(NamedTuple):
+    """Look traffic from an address up in its rail's table."""
+
+    source: str
+    """A full-length prefix."""
+    table: int
+    priority: int
+
+    def __str__(self) -> str:
+        return f"rule {self.priority} from {self.source} lookup {self.table}"
+
+
+class DeleteRule(NamedTuple):
+    """Undo of AddRule."""
+
+    source: str
+    table: int
+    priority: int
+
+    def __str__(self) -> str:
+        return f"delete rule {self.priority} from {self.source} lookup {self.table}"
+
+
+class DeleteGroup(NamedTuple):
+    """Undo of every CreateLink of an attachment at once: links of a group share one grace period."""
+
+    group: int
+
+    def __str__(self) -> str:
+        return f"delete the links of group {self.group:#x}"
+
+
+class RestoreLink(NamedTuple):
+    """Undo of MoveLink: back to the host, with name, MAC, MTU, alternative names, addresses and settings."""
+
+    rail: str
+    nic: HostNic
+
+    def __str__(self) -> str:
+        return f"return {self.rail} to the host as {self.nic}"
+
+
+Step = (
+    CreateLink
+    | MoveLink
+    | SetConf
+    | SetSysctl
+    | AddAddress
+    | Bring
+    | AddRoute
+    | AddRule
+    | DeleteRule
+    | DeleteGroup
+    | RestoreLink
+)
+
+_KINDS: dict[str, Any] = {
+    each.__name__: each
+    for each in (
+        CreateLink,
+        MoveLink,
+        SetConf,
+        SetSysctl,
+        AddAddress,
+        Bring,
+        AddRoute,
+        AddRule,
+        DeleteRule,
+        DeleteGroup,
+        RestoreLink,
+    )
+}
+
+
+def undo(steps: Sequence[Step], *, netns_alive: bool) -> tuple[Step, ...]:
+    """What puts the host back, whichever of ``steps`` ran.
+
+    Addresses, routes and settings go with their link; rules do not. With the namespace gone only NICs are left to
+    restore: the kernel destroyed the created links and returned the physical ones under whatever name they had.
+    """
+    reverse = tuple(reversed(steps))
+    restore: list[Step] = [RestoreLink(step.rail, step.nic) for step in reverse if isinstance(step, MoveLink)]
+    if not netns_alive:
+        return tuple(restore)
+    rules: list[Step] = [DeleteRule(*step) for step in reverse if isinstance(step, AddRule)]
+    groups = dict.fromkeys(step.group for step in reverse if isinstance(step, CreateLink))
+    return (*rules, *restore, *(DeleteGroup(group) for group in groups))
+
+
+def dump(steps: Iterable[Step]) -> list[list[Any]]:
+    """Steps as JSON values."""
+    return [[type(step).__name__, *step] for step in steps]
+
+
+def load(values: Iterable[Sequence[Any]]) -> tuple[Step, ...]:
+    """The inverse of :func:`dump`. ValueError when the values are no steps (a damaged journal)."""
+    steps: list[Step] = []
+    try:
+        for name, *fields in values:
+            step = _KINDS[name](*(_tuples(field) for field in fields))
+            steps.append(step._replace(nic=HostNic(*step.nic)) if isinstance(step, MoveLink | RestoreLink) else step)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"damaged journal: {error!r}") from error
+    return tuple(steps)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

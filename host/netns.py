@@ -1,0 +1,112 @@
+"""Network namespaces: opening one by path, its identity, being inside it for a moment.
+
+Kernel documents: ``namespaces(7)``, ``setns(2)``, ``ioctl_ns(2)`` (path: any nsfs file, such as ``/run/netns/NAME``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from host.errors import HostError
+
+__all__ = ["Identity", "Netns", "identity", "inside", "own"]
+
+_CLONE_NEWNET = 0x40000000
+_NS_GET_NSTYPE = 0xB703  # _IO(NSIO, 3), linux/nsfs.h
+
+
+class Identity(NamedTuple):
+    """What makes a namespace itself, whatever path leads to it: device and inode of its nsfs file."""
+
+    device: int
+    inode: int
+
+
+class Netns(NamedTuple):
+    """An open network namespace. The descriptor keeps it alive: close it."""
+
+    path: str
+    fd: int
+    identity: Identity
+
+    @classmethod
+    def open(cls, path: str) -> Netns:
+        """Open ``path``. HostError if it is missing or is no network namespace."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise HostError("open network namespace", path, error.errno or 0) from error
+        try:
+            if fcntl.ioctl(fd, _NS_GET_NSTYPE) != _CLONE_NEWNET:
+                raise HostError("open network namespace", path, 0, "this is a namespace of another kind")
+        except OSError as error:
+            os.close(fd)
+            raise HostError("open network namespace", path, 0, "this file is not a namespace") from error
+        except HostError:
+            os.close(fd)
+            raise
+        status = os.fstat(fd)
+        return cls(path, fd, Identity(status.st_dev, status.st_ino))
+
+    def close(self) -> None:
+        """Let go of the namespace."""
+        os.close(self.fd)
+
+
+def own() -> Netns:
+    """The namespace that the calling thread is in."""
+    return Netns.open("/proc/thread-self/ns/net")
+
+
+def identity(path: str) -> Identity | None:
+    """Identity of what ``path`` names now; None when nothing is there."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return Identity(status.st_dev, status.st_ino)
+
+
+if sys.version_info >= (3, 12):
+
+    def _setns(fd: int) -> None:
+        os.setns(fd, os.CLONE_NEWNET)
+
+else:
+
+    def _setns(fd: int) -> None:
+        import ctypes  # 2 ms that only Python < 3.12 has to pay
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(fd, _CLONE_NEWNET) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+
+
+@contextmanager
+def inside(netns: Netns) -> Iterator[None]:
+    """Run the block with the calling *thread* in ``netns``; it always comes back.
+
+    Sockets opened in the block stay in ``netns`` afterwards, and so does /proc/sys/net while the block runs.
+    """
+    home = own()
+    try:
+        _enter(netns)
+        try:
+            yield
+        finally:
+            _enter(home)
+    finally:
+        home.close()
+
+
+def _enter(netns: Netns) -> None:
+    try:
+        _setns(netns.fd)
+    except OSError as error:
+        raise HostError("enter network namespace", netns.path, error.errno or 0) from error
