@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterable
 
 from cni.plan import HostView
@@ -10,6 +9,7 @@ from cni.steps import AddAddress, SetSysctl, Step
 from cni.verify import PodView
 from host import addr, link, netns, route, rule, sysctl
 from host.errors import HostError
+from host.inet import AF_INET, AF_INET6
 from host.netlink import Route
 
 __all__ = ["host_view", "pod_view"]
@@ -19,7 +19,7 @@ def host_view(connection: Route) -> HostView:
     """The namespace that the plugin runs in."""
     defaults = [
         each.device
-        for family in (socket.AF_INET, socket.AF_INET6)
+        for family in (AF_INET, AF_INET6)
         for each in route.routes(connection, family)
         if each.destination == "default" and each.table == route.MAIN and each.device
     ]
@@ -30,7 +30,7 @@ def pod_view(connection: Route, pod: netns.Netns, steps: Iterable[Step]) -> PodV
     """What ``steps`` may have touched in a pod's namespace; ``connection`` is a socket of that namespace."""
     steps = tuple(steps)
     version6 = any(isinstance(step, AddAddress) and ":" in step.prefix for step in steps)
-    families = (socket.AF_INET, socket.AF_INET6) if version6 else (socket.AF_INET,)
+    families = (AF_INET, AF_INET6) if version6 else (AF_INET,)
     return PodView(
         devices=link.devices(connection),
         addresses=addr.addresses(connection),

@@ -6,12 +6,11 @@ who to ask about.
 
 from __future__ import annotations
 
-import binascii
 import time
 from collections.abc import Iterable
 
 from cni.apply import Kernel, detach
-from cni.steps import DeleteGroup, HostNic, MoveLink, RestoreLink, Step, undo
+from cni.steps import DeleteGroup, HostNic, MoveLink, Step, undo
 from cni.store import DETACHING, Attachment, Key, Store
 from host import link, sysctl
 from host.errors import Busy, HostError
@@ -19,7 +18,7 @@ from host.lock import hold
 from host.netlink import Route
 from host.netns import Netns, identity
 
-__all__ = ["LOCK_TIMEOUT", "device_names", "group_of", "is_alive", "lock_names", "open_store", "release", "sweep"]
+__all__ = ["LOCK_TIMEOUT", "device_names", "is_alive", "lock_names", "open_store", "release", "sweep"]
 
 LOCK_TIMEOUT = 15.0
 """Seconds to wait for another roceway-cni on the same pod or NIC; CRI-O gives a DEL one minute."""
@@ -27,13 +26,6 @@ LOCK_TIMEOUT = 15.0
 _MISSES = 3
 _MISS_SPACING = 10.0
 """A namespace is given up after this many looks, these many seconds apart: a path can be away for a moment."""
-
-_GROUP_MARK = 0x52000000  # "R", so that the groups of roceway are told from an operator's by eye
-
-
-def group_of(key: Key) -> int:
-    """The link group of an attachment: within one pod's namespace it tells our links from everything else."""
-    return _GROUP_MARK | binascii.crc32(str(key).encode()) & 0xFFFFFF
 
 
 def open_store(folder: str, *, create: bool) -> Store | None:
@@ -79,28 +71,28 @@ def release(store: Store, attachment: Attachment, host: Route, hint: str = "") -
         steps = attachment.steps()
     except ValueError:
         steps = ()
+    nics = [f"NIC {name}" for nic in moved_nics(steps) for name in device_names(nic)]
     pod = _open_pod(attachment, hint)
+    kernel = Kernel(host, pod)
     try:
-        with hold(
-            store.lock_path, [f"NIC {name}" for nic in moved_nics(steps) for name in device_names(nic)], LOCK_TIMEOUT
-        ):
-            backwards = undo(steps, netns_alive=pod is not None)
-            if pod is not None and not steps:
-                backwards = (DeleteGroup(attachment.group),)
-            if any(isinstance(step, RestoreLink) for step in backwards):
+        with hold(store.lock_path, nics, LOCK_TIMEOUT):
+            if nics:
                 store.set_state(attachment.id, DETACHING)
-            kernel = Kernel(host, pod)
-            try:
-                errors = detach(backwards, kernel)
-            finally:
-                kernel.close()
+            errors = detach(_backwards(attachment, steps, pod), kernel)
             if not errors:
                 with store.transaction():
                     store.remove(attachment.id)
             return errors
     finally:
+        kernel.close()
         if pod is not None:
             pod.close()
+
+
+def _backwards(attachment: Attachment, steps: tuple[Step, ...], pod: Netns | None) -> tuple[Step, ...]:
+    if pod is not None and not steps:
+        return (DeleteGroup(attachment.group),)
+    return undo(steps, netns_alive=pod is not None)
 
 
 def _open_pod(attachment: Attachment, hint: str) -> Netns | None:
@@ -116,14 +108,19 @@ def _open_pod(attachment: Attachment, hint: str) -> Netns | None:
     return None
 
 
-def sweep_links(pod: Netns, host: Route, group: int) -> None:
+def sweep_links(path: str, host: Route, group: int) -> None:
     """Delete the links of ``group`` in a namespace of which the database knows nothing (it was lost or replaced)."""
+    try:
+        pod = Netns.open(path)
+    except HostError:
+        return
     kernel = Kernel(host, pod)
     try:
         if any(device.group == group for device in link.devices(kernel.socket())):
             kernel.run([DeleteGroup(group)])
     finally:
         kernel.close()
+        pod.close()
 
 
 def sweep(store: Store, host: Route, now: float | None = None) -> list[Attachment]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from cni.errors import UnsupportedFieldError
 from cni.ipam import Range, disjoint, parse_ranges
-from cni.spec import Json, ifname_problem, network_name_problem
+from cni.spec import DEFAULT_STATE_DIR, Json, ifname_problem, network_name_problem
 from conf.errors import ConfigError, Finding
 
 __all__ = ["MODES", "NetConf", "Rail", "parse"]
@@ -34,7 +34,6 @@ _MTU_MIN, _MTU_MAX = 576, 65535
 _TABLE_MAX = 2**32 - 1
 _RESERVED_TABLES = range(253, 256)  # default, main, local
 _DEFAULT_TABLE_BASE = 1000
-_DEFAULT_STATE_DIR = "/var/lib/roceway"
 _DEFAULT_AGENT = "/run/roceway/agent.sock"
 _UNKNOWN = "unknown key"
 
@@ -98,17 +97,11 @@ def parse(raw: Json, version: str) -> NetConf:
         rails=rails,
         table_base=table_base,
         result_ips=raw.get("resultIPs", "all") == "all",
-        state_dir=raw.get("stateDir", _DEFAULT_STATE_DIR),
+        state_dir=raw.get("stateDir", DEFAULT_STATE_DIR),
         agent=raw.get("agent", _DEFAULT_AGENT) or "",
         previous=raw.get("prevResult"),
         runtime_config=raw.get("runtimeConfig") or {},
     )
-
-
-def state_dir(raw: Json) -> str:
-    """Where the state is, from a configuration that need not be right otherwise: DEL must work with it."""
-    value = raw.get("stateDir")
-    return value if isinstance(value, str) and value.startswith("/") else _DEFAULT_STATE_DIR
 
 
 def _unknown(raw: Mapping[str, Any], known: frozenset[str], path: str) -> list[Finding]:

@@ -1,14 +1,14 @@
 """Locks between processes that leave nothing behind: open-file-description byte-range locks on one file.
 
 ``fcntl(2)``, "Open file description locks": held by the descriptor, so threads of one process exclude each other too,
-and released by the kernel when their holder dies. A name is hashed to one byte of the file's 2⁶³ range, so no
-file per name accumulates; two names that share a byte only wait for each other.
+and released by the kernel when their holder dies. A name is hashed to one of 2³² bytes of the file's range, so no file
+per name accumulates; two names that share a byte only wait for each other.
 """
 
 from __future__ import annotations
 
+import binascii
 import fcntl
-import hashlib
 import os
 import struct
 import time
@@ -24,7 +24,7 @@ _POLL = 0.02
 
 
 def _offset(name: str) -> int:
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
+    return binascii.crc32(name.encode())  # importing hashlib would cost every call 2 ms
 
 
 @contextmanager

@@ -8,8 +8,10 @@ eight rails (docs/decisions/0002-netlink.md has the figures). pyroute2 reads bac
 
 from __future__ import annotations
 
-import socket
 import struct
+
+# The C part of `socket`: its selectors and enums, unused here, would cost each start 2 ms.
+from _socket import AF_NETLINK, SOCK_CLOEXEC, SOCK_RAW, socket
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -115,7 +117,7 @@ class Route:
     """A NETLINK_ROUTE socket. It belongs for life to the network namespace that its maker was in."""
 
     def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        self._socket = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0)
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
         self._socket.bind((0, 0))

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from cni import apply, gather, netconf
 from cni.errors import CniError, Code
+from cni.group import group_of
 from cni.ipam import Pool, next_free, pools, size
 from cni.lifecycle import (
     LOCK_TIMEOUT,
     device_names,
-    group_of,
     is_alive,
     lock_names,
     moved_nics,
@@ -171,7 +171,7 @@ class _Addition(NamedTuple):
         self, view: HostView, taken: frozenset[str], preferred: Mapping[tuple[str, int], str]
     ) -> tuple[int, tuple[Step, ...]]:
         """Lease, plan and write it all down, in one transaction, before anything on the host changes."""
-        group = group_of(self.key)
+        group = group_of(*self.key)
         numbers = {rail.name: number for number, rail in enumerate(self.conf.rails)}
         with self.store.transaction():
             self._refuse_owned(view)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import sys
 
-from cni.lifecycle import LOCK_TIMEOUT, group_of, lock_names, open_store, release, sweep_links
-from cni.netconf import state_dir
-from cni.spec import Call, Json
+from cni.group import group_of
+from cni.lifecycle import LOCK_TIMEOUT, lock_names, open_store, release, sweep_links
+from cni.spec import Call, Json, state_dir
 from cni.store import Key, Store
 from host.errors import HostError
 from host.lock import hold
 from host.netlink import Route
-from host.netns import Netns, own
 
 __all__ = ["delete"]
 
@@ -30,33 +29,17 @@ def delete(call: Call, raw: Json) -> None:
         store = None
     with Route() as host:
         if store is None:
-            _sweep(call, key, host)
+            sweep_links(call.netns, host, group_of(*key))
             return
         with store, hold(store.lock_path, lock_names(key), LOCK_TIMEOUT):
-            errors = _release(store, call, key, host)
-    if errors:
-        raise errors[0]
+            _release(store, call, key, host)
 
 
-def _release(store: Store, call: Call, key: Key, host: Route) -> list[HostError]:
+def _release(store: Store, call: Call, key: Key, host: Route) -> None:
     attachment = store.find(key)
     if attachment is None:
-        _sweep(call, key, host)
-        return []
-    return release(store, attachment, host, call.netns)
-
-
-def _sweep(call: Call, key: Key, host: Route) -> None:
-    if not call.netns:
+        sweep_links(call.netns, host, group_of(*key))
         return
-    try:
-        pod = Netns.open(call.netns)
-    except HostError:
-        return
-    home = own()
-    home.close()
-    try:
-        if pod.identity != home.identity:
-            sweep_links(pod, host, group_of(key))
-    finally:
-        pod.close()
+    errors = release(store, attachment, host, call.netns)
+    if errors:
+        raise errors[0]

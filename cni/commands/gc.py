@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from cni.errors import CniError, Code
 from cni.lifecycle import lock_names, open_store, release
-from cni.netconf import state_dir
-from cni.spec import Json
+from cni.spec import Json, state_dir
 from conf.errors import ConfigError, Finding
 from host.errors import Busy, HostError
 from host.lock import hold
