@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Strict
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, Strict
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 __all__ = ["Block", "Flag", "Whole"]
 
@@ -24,3 +26,14 @@ class Block(BaseModel):
         use_attribute_docstrings=True,
         serialize_by_alias=True,
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Defaults as the file would spell them (``8GiB``, not a number); no titles, which only repeat the key."""
+        schema = handler.resolve_ref_schema(handler(core))
+        defaults = cls.model_construct().model_dump(mode="json", warnings=False)
+        for name, field in schema.get("properties", {}).items():
+            field.pop("title", None)
+            if field.pop("default", None) is not None:
+                field["default"] = defaults[name]
+        return schema

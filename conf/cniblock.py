@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from conf.base import Block, Whole
-from conf.names import Name
+from conf.names import Form, Name
 
 __all__ = ["Cni", "Routing"]
 
-AbsolutePath = Annotated[str, Field(pattern=r"^/\S*$", max_length=107)]
+AbsolutePath = Annotated[str, Field(max_length=107), Form(r"^/\S*$", "an absolute path")]
 
 
 def _false_or(value: Any) -> str:

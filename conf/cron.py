@@ -51,7 +51,9 @@ def _check(text: str) -> str:
 
 
 Cron = Annotated[
-    str, AfterValidator(_check), Field(pattern=r"^\s*\S+(\s+\S+){4}\s*$", examples=["0 * * * *"], max_length=200)
+    str,
+    AfterValidator(_check),
+    Field(max_length=200, json_schema_extra={"pattern": r"^\s*\S+(\s+\S+){4}\s*$"}, examples=["0 * * * *"]),
 ]
 """A schedule as text, checked."""
 

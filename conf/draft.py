@@ -14,6 +14,7 @@ from conf.hostlist import count
 from conf.nodes import RailNic
 from conf.qos import DEFAULT_PROFILE, Cnp, Lossless, merge, profile, profile_names
 from conf.rails import Rail
+from conf.switches import Switch
 
 __all__ = ["Draft", "DraftCables", "DraftGroup", "DraftRail", "DraftSwitch", "DraftType", "draft"]
 
@@ -75,9 +76,10 @@ class Draft(NamedTuple):
 
     @property
     def rail_names(self) -> frozenset[str] | None:
-        """The rails there are; None where a name cannot be read, so that nothing may be called unknown."""
-        names = [rail.name for rail in self.rails]
-        return frozenset(name for name in names if name) if names and all(names) else None
+        """The rails there are; None where a name is wrong, so that nothing may be called unknown."""
+        names = [rail.name for rail in self.rails if "name" not in rail.bad]
+        complete = 0 < len(names) == len(self.rails)
+        return frozenset(name for name in names if name) if complete else None
 
     def hostlists(self) -> Iterator[str]:
         """Every hostlist in the document."""
@@ -142,9 +144,10 @@ def _group(raw: dict[str, Any]) -> DraftGroup:
 
 
 def _switch(raw: dict[str, Any]) -> DraftSwitch:
+    _, bad = _salvage(Switch, raw, {})
     ports = _mapping(raw.get("ports"))
     readable = {port: nic for port, nic in ports.items() if _hostlist(port) and _hostlist(nic)}
-    return DraftSwitch(_text(raw.get("name")), readable)
+    return DraftSwitch(None if "name" in bad else raw["name"], readable)
 
 
 def _cables(raw: dict[str, Any]) -> DraftCables:

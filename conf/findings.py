@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,9 +25,9 @@ def translate(error: ErrorDetails, document: object, model: type[BaseModel]) -> 
     return Finding(show(path), _sentence(error))
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``"; did you mean X?"`` for the nearest of the known names, else what there is."""
-    names = list(known)
+def did_you_mean(name: str, known: Iterable[str], most: int = 1000) -> str:
+    """``"; did you mean X?"`` for the nearest of the first ``most`` known names, else what there is."""
+    names = list(islice(known, most))
     near = get_close_matches(name[:100], names, n=1, cutoff=0.75)
     if near:
         return f"; did you mean {near[0]}?"
@@ -59,7 +61,12 @@ def _inside(value: Any, step: str | int) -> Any:
 
 
 def _unknown_field(path: Path, model: type[BaseModel]) -> str:
-    return "unknown field" + did_you_mean(str(path[-1]), _fields_at(path[:-1], model.model_json_schema()))
+    return "unknown field" + did_you_mean(str(path[-1]), _fields_at(path[:-1], _schema(model)))
+
+
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
 
 
 def _fields_at(path: Path, root: Any) -> list[str]:
@@ -74,7 +81,7 @@ def _expand(schema: Any, root: Any) -> list[Any]:
     """A schema with its reference followed and its alternatives taken apart."""
     if "$ref" in schema:
         return _expand(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
-    parts = [part for key in ("anyOf", "oneOf", "allOf") for part in schema.get(key, ()) if "required" not in part]
+    parts = [part for key in ("anyOf", "oneOf", "allOf") for part in schema.get(key, ()) if set(part) != {"required"}]
     return [schema, *(found for part in parts for found in _expand(part, root))]
 
 
@@ -82,13 +89,18 @@ def _below(parts: list[Any], step: str | int) -> list[Any]:
     if isinstance(step, int):
         return [part["items"] for part in parts if "items" in part]
     named = [part["properties"][step] for part in parts if step in part.get("properties", {})]
-    return named or [part["additionalProperties"] for part in parts if part.get("additionalProperties")]
+    if named:
+        return named
+    others = [part["additionalProperties"] for part in parts if part.get("additionalProperties")]
+    return others + [value for part in parts for value in part.get("patternProperties", {}).values()]
 
 
 def _sentence(error: ErrorDetails) -> str:
     context = error.get("ctx", {})
     if error["type"] == "value_error":
         return str(context["error"])
+    if error["type"] == "literal_error" and context["expected"] == "False":
+        return "leave it out, or write false"
     sentence = _SENTENCES.get(error["type"])
     if sentence is None:
         return error["msg"][:1].lower() + error["msg"][1:]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from conf.base import Block, Whole
+from conf.names import Form
 
 __all__ = ["Lint", "Suppression"]
 
@@ -22,7 +23,7 @@ def _parse_date(value: Any) -> date:
 class Suppression(Block):
     """A finding that is known and accepted for a time."""
 
-    rule: str = Field(pattern=r"^[HXLSTR][0-9]{2}$")
+    rule: Annotated[str, Form(r"^[HXLSTR][0-9]{2}$", "the id of a rule, such as S06")]
     """The rule's id, such as S06."""
     where: str | None = Field(default=None, min_length=1)
     """Only where the finding's place matches this pattern ("leaf-r0*"); everywhere if left out."""

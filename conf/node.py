@@ -54,7 +54,7 @@ def node(fabric: Fabric, hostname: str) -> Node:
         position = index_of(group.match, hostname)
         if position is not None:
             return _node(fabric, group, hostname, group.first_index + position)
-    near = did_you_mean(hostname, node_names(fabric))
+    near = did_you_mean(hostname, node_names(fabric), most=20_000)
     raise ConfigError(fabric.metadata.name, [Finding("nodes", f"no entry matches the host {hostname}{near}")])
 
 

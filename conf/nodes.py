@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema
 
 from conf.base import Block, Whole
 from conf.hostlist import HostList
-from conf.names import Nic, RailName
+from conf.names import Form, Name, Nic, RailName
 from conf.qos import Mtu, Priority
 from conf.units import Length, Speed
 
@@ -32,7 +32,7 @@ class RailNic(Block):
     """Priority in the VLAN tag."""
     vlan_proto: Literal["802.1q", "802.1ad"] | None = None
     """Protocol of the VLAN tag."""
-    mac: str | None = Field(default=None, pattern=r"^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$")
+    mac: Annotated[str, Form(r"^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$", "a MAC address")] | None = None
     """MAC address of the virtual function; only where one node has this type."""
     trust: Switchable | None = None
     """Whether the virtual function may change its MAC address and be promiscuous."""
@@ -52,7 +52,7 @@ class RailNic(Block):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        schema = handler.resolve_ref_schema(handler(core))
+        schema = super().__get_pydantic_json_schema__(core, handler)
         return {"anyOf": [schema["properties"]["nic"], dict(schema)]}
 
     @property
@@ -86,7 +86,7 @@ class NodeGroup(Block):
 
     match: HostList
     """The hosts' names."""
-    type: str
+    type: Name
     """One of nodeTypes."""
     first_index: Whole = Field(default=0, ge=0, le=(1 << 32) - 1)
     """Index of the first host; the others follow in the order of match."""

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, PlainSerializer, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
 from conf.base import Block, Whole
 from conf.names import Excluded, IPAddress, IPNetwork, Network, RailName, parse_address
@@ -41,6 +50,8 @@ Gateway = Annotated[
 class Rail(Block):
     """One parallel network: in every pod one interface, on every node one NIC."""
 
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["subnet"]}, {"required": ["subnets"]}]})
+
     name: RailName
     """Name of the rail and of its interface in the pod; at most 15 bytes."""
     subnet: Network | None = None
@@ -57,7 +68,7 @@ class Rail(Block):
     addressing: Literal["flat", "routed"] = "flat"
     """flat: a pod's address carries the subnet's prefix. routed: it carries the node block's, and the rest of the
     rail is reached through the block's first address."""
-    exclude: tuple[Excluded, ...] = ()
+    exclude: tuple[Excluded, ...] = Field(default=(), max_length=256)
     """Addresses or networks that are never given to a pod."""
 
     @model_validator(mode="before")

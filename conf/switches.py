@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from conf.base import Block
 from conf.hostlist import HostList, expand
-from conf.names import Name
+from conf.names import Form, Name
 from conf.units import Length, Speed
 
 __all__ = ["Attachment", "Link", "Platform", "Port", "Role", "Source", "Switch"]
 
 Platform = Literal["sonic", "cumulus", "eos", "nxos", "dell-sonic"]
 Role = Literal["leaf", "spine", "superspine"]
+
+_REDIS = r"^(unix:/\S+|[^\s:@/]+(:[0-9]{1,5})?|\[[0-9a-fA-F:]+\](:[0-9]{1,5})?)$"
+# Not beginning with '-': a host name is handed to ssh as an argument.
+_SSH = r"^([^\s:@/-][^\s:@/]*@)?[^\s:@/-][^\s:@/]*(:[0-9]{1,5})?$"
+_REST = r"^https?://[^\s/@]+(/\S*)?$"
 
 
 class Port(NamedTuple):
@@ -48,13 +53,11 @@ class Source(Block):
 
     file: str | None = Field(default=None, min_length=1)
     """A saved configuration; relative to fabric.yaml."""
-    redis: str | None = Field(
-        default=None, pattern=r"^(unix:/\S+|[^\s:@/]+(:[0-9]{1,5})?|\[[0-9a-fA-F:]+\](:[0-9]{1,5})?)$"
-    )
+    redis: Annotated[str, Form(_REDIS, "host, host:port or unix:/path")] | None = None
     """SONiC's database: host, host:port or unix:/path/of/redis.sock."""
-    ssh: str | None = Field(default=None, pattern=r"^([^\s:@/-][^\s:@/]*@)?[^\s:@/-][^\s:@/]*(:[0-9]{1,5})?$")
+    ssh: Annotated[str, Form(_SSH, "user@host, host or either with :port")] | None = None
     """user@host or host, with :port if it is not 22; the user's own keys are used."""
-    rest: str | None = Field(default=None, pattern=r"^https?://[^\s/@]+(/\S*)?$")
+    rest: Annotated[str, Form(_REST, "an http or https address without user and password")] | None = None
     """NVUE, eAPI, NX-API or OpenConfig address, without user and password."""
 
     @model_validator(mode="after")

@@ -50,9 +50,10 @@ def read(text: str, source: str) -> tuple[object, tuple[Finding, ...]]:
     except _RefusedError as refused:
         raise ConfigError(source, [_at(source, refused.mark, refused.message)]) from None
     except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
         message = ", ".join(part for part in (error.context, error.problem) if part)
-        raise ConfigError(source, [_at(source, error.problem_mark or error.context_mark, message)]) from None
-    except yaml.YAMLError as error:
+        raise ConfigError(source, [_at(source, mark, message)]) from None
+    except (yaml.YAMLError, UnicodeError) as error:
         raise ConfigError(source, [Finding("", " ".join(str(error).split()))]) from None
 
 
@@ -120,12 +121,16 @@ class _Reader:
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
                 raise _RefusedError(event.start_mark, "a key is a plain word here; quote it if it has brackets or a *")
-            key, line = str(event.value), event.start_mark.line + 1
+            key, line = str(event.value), _line(event)
             if key in mapping:
                 message = f"written twice, in lines {lines[key]} and {line}; keep one"
                 self.duplicates.append(Finding(show((*path, key)), message))
             mapping[key], lines[key] = self._value(self._next(), (*path, key)), line
         return mapping
+
+
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
 
 
 def _scalar(text: str) -> object:

@@ -6,6 +6,8 @@ everything that refers to it look wrong too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from conf.checks.names import named_nodes, too_many_names
 from conf.checks.nodes import check_nodes
 from conf.checks.qos import check_qos
@@ -18,11 +20,15 @@ from conf.errors import Finding
 __all__ = ["check"]
 
 
-def check(draft: Draft) -> tuple[Finding, ...]:
+def check(draft: Draft) -> Iterator[Finding]:
     """Every contradiction in a draft."""
-    findings = [*check_rails(draft), *check_qos(draft), *check_types(draft)]
+    yield from check_rails(draft)
+    yield from check_qos(draft)
+    yield from check_types(draft)
     if excess := too_many_names(draft):
-        return (*findings, excess)
+        yield excess
+        return
     nodes = named_nodes(draft)
-    findings += [*check_nodes(draft, nodes), *check_blocks(draft, nodes), *check_switches(draft, nodes)]
-    return tuple(findings)
+    yield from check_nodes(draft, nodes)
+    yield from check_blocks(draft, nodes)
+    yield from check_switches(draft, nodes)

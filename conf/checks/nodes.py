@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from conf.checks.names import NamedGroup, NamedNodes, some
 from conf.draft import Draft
 from conf.errors import Finding
 from conf.findings import did_you_mean
+from conf.paths import show
 
 __all__ = ["check_nodes"]
 
@@ -18,9 +20,12 @@ def check_nodes(draft: Draft, nodes: NamedNodes) -> Iterator[Finding]:
     yield from _types(draft)
     owners: dict[str, int] = {}
     indices: dict[int, tuple[str, int]] = {}
+    free = max(
+        (group.first_index + len(group.names) for group in nodes.groups if group.first_index is not None), default=0
+    )
     for group in nodes.groups:
         yield from _names(group, owners)
-        yield from _indices(group, indices)
+        yield from _indices(group, indices, free)
     yield from _shared_macs(draft, nodes)
 
 
@@ -39,7 +44,7 @@ def _names(group: NamedGroup, owners: dict[str, int]) -> Iterator[Finding]:
         yield Finding(f"nodes[{group.position}].match", f"{some(taken)}: also matched by nodes[{owners[taken[0]]}]")
 
 
-def _indices(group: NamedGroup, indices: dict[int, tuple[str, int]]) -> Iterator[Finding]:
+def _indices(group: NamedGroup, indices: dict[int, tuple[str, int]], free: int) -> Iterator[Finding]:
     """A finding for the indices that an earlier group gives to other hosts; ``indices`` gains the others."""
     if group.first_index is None:
         return
@@ -48,7 +53,6 @@ def _indices(group: NamedGroup, indices: dict[int, tuple[str, int]]) -> Iterator
     indices.update((index, owner) for index, owner in mine.items() if index not in indices)
     if taken:
         other, position = indices[taken[0]]
-        free = max(indices) + 1
         yield Finding(
             f"nodes[{group.position}].firstIndex",
             f"{mine[taken[0]][0]} would have index {taken[0]} and so the addresses of {other} (nodes[{position}]); "
@@ -57,8 +61,11 @@ def _indices(group: NamedGroup, indices: dict[int, tuple[str, int]]) -> Iterator
 
 
 def _shared_macs(draft: Draft, nodes: NamedNodes) -> Iterator[Finding]:
+    hosts_of = Counter[str]()
+    for group in nodes.groups:
+        hosts_of[group.type or ""] += len(group.names)
     for name, kind in draft.types.items():
-        hosts = sum(len(group.names) for group in nodes.groups if group.type == name)
+        hosts = hosts_of[name]
         fixed = [rail for rail, nic in kind.nics.items() if nic.mac]
         if hosts > 1 and fixed:
-            yield Finding(f"nodeTypes.{name}.rails.{fixed[0]}", f"mac would be the same on {hosts} hosts")
+            yield Finding(show(("nodeTypes", name, "rails", fixed[0])), f"mac would be the same on {hosts} hosts")

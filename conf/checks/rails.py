@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import combinations
 
@@ -133,7 +134,8 @@ def _suspects(rail: Rail, network: IPNetwork, prefix: int, indices: dict[int, st
     That is the first host for the shape of a routed block, the ends of the network, the gateway, and ``exclude``.
     """
     shift, start, blocks = network.max_prefixlen - prefix, int(network.network_address), blocks_in(network, prefix)
-    found = {min(indices), 0, blocks - 1}
+    ordered = list(indices)
+    found = {ordered[0], 0, blocks - 1}
     gateway = gateway_in(rail, network)
     if gateway is not None:
         found.add((int(gateway) - start) >> shift)
@@ -141,6 +143,5 @@ def _suspects(rail: Rail, network: IPNetwork, prefix: int, indices: dict[int, st
         if hole.version == network.version:
             low = (int(hole.network_address) - start) >> shift
             high = (int(hole.broadcast_address) - start) >> shift
-            inside = (index for index in indices if low <= index <= high)
-            found.update(index for index in [next(inside, -1)])
+            found.update(ordered[bisect_left(ordered, low) : bisect_right(ordered, high)][:1])
     return sorted(index for index in found if 0 <= index < blocks and index in indices)
