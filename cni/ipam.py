@@ -30,6 +30,8 @@ class Range(NamedTuple):
     last: int
     gateway: int | None
     excluded: tuple[Interval, ...]
+    whole: Interval
+    """First and last address of the subnet."""
 
     @property
     def prefix_length(self) -> int:
@@ -91,6 +93,7 @@ def _parse_range(item: object, path: str) -> tuple[Range | None, list[Finding]]:
         last=last if end is None else min(last, end),
         gateway=wanted["gateway"],
         excluded=excluded,
+        whole=(int(network.network_address), int(network.broadcast_address)),
     )
     if not findings and not size(_free(result)):
         where = "this subnet" if start is None and end is None else "this range"
@@ -186,12 +189,7 @@ def disjoint(left: Range, right: Range) -> str:
     if left.subnet == right.subnet:
         same = overlaps((left.first, left.last), (right.first, right.last))
         return f"hands out the same addresses of {left.subnet}" if same else ""
-    one, other = ipaddress.ip_network(left.subnet), ipaddress.ip_network(right.subnet)
-    clash = overlaps(
-        (int(one.network_address), int(one.broadcast_address)),
-        (int(other.network_address), int(other.broadcast_address)),
-    )
-    return f"{left.subnet} overlaps {right.subnet}" if clash else ""
+    return f"{left.subnet} overlaps {right.subnet}" if overlaps(left.whole, right.whole) else ""
 
 
 def _overlapping(ranges: Sequence[Range], path: str) -> list[Finding]:

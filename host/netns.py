@@ -80,12 +80,21 @@ if sys.version_info >= (3, 12):
 else:
 
     def _setns(fd: int) -> None:
-        import ctypes  # 2 ms that only Python < 3.12 has to pay
+        # The C half of ctypes: importing the whole costs each start 2.5 ms, this 0.5 ms.
+        import _ctypes
+
+        function = _ctypes.dlsym(_ctypes.dlopen(None, os.RTLD_NOW), "setns")
+        if _ctypes.call_function(function, (fd, _CLONE_NEWNET)) != 0:
+            raise _refusal(fd)
+
+    def _refusal(fd: int) -> OSError:
+        """Asked again through ctypes, which keeps errno."""
+        import ctypes
 
         libc = ctypes.CDLL(None, use_errno=True)
-        if libc.setns(fd, _CLONE_NEWNET) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
+        libc.setns(fd, _CLONE_NEWNET)
+        code = ctypes.get_errno()
+        return OSError(code, os.strerror(code))
 
 
 @contextmanager

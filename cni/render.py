@@ -1,0 +1,66 @@
+"""From ``fabric.yaml`` and a node's name to the plugin's entry in a conflist. Pure."""
+
+from __future__ import annotations
+
+from cni.netconf import MODES
+from cni.selection import CAPABILITY
+from cni.spec import Json
+from conf.errors import ConfigError, Finding
+from conf.fabric import Fabric
+from conf.node import AddressRange, Node, NodeRail
+
+__all__ = ["PLUGIN_TYPE", "render"]
+
+PLUGIN_TYPE = "roceway-cni"
+
+
+def render(fabric: Fabric, node: Node) -> Json:
+    """The plugin object, without cniVersion and name: libcni puts the list's own there.
+
+    ConfigError for what cannot be attached yet (``rails: auto``, mode sriov), naming every rail.
+    """
+    findings = [finding for rail in node.rails for finding in _problems(node, rail)]
+    if findings:
+        raise ConfigError(f"fabric {fabric.metadata.name}, node {node.name}", findings)
+    cni = fabric.cni
+    return {
+        "type": PLUGIN_TYPE,
+        "capabilities": {CAPABILITY: True},
+        "attach": cni.attach,
+        "rails": [_rail(rail) for rail in node.rails],
+        "routing": {"tableBase": cni.routing.table_base} if cni.routing else False,
+        "resultIPs": cni.result_ips,
+        "stateDir": cni.state_dir,
+        "agent": cni.agent,
+    }
+
+
+def _problems(node: Node, rail: NodeRail) -> list[Finding]:
+    path = f"nodeTypes.{node.type}"
+    if rail.nic == "auto":
+        return [
+            Finding(f"{path}.rails", f"auto: name the NIC of {rail.name} (PCI address or netdev); pairing comes later")
+        ]
+    if rail.mode not in MODES:
+        return [Finding(f"{path}.mode", f"{rail.mode} cannot be attached in this release; use {', '.join(MODES)}")]
+    return []
+
+
+def _rail(rail: NodeRail) -> Json:
+    routes = [{"dst": str(route)} for route in rail.routes]
+    return {
+        "name": rail.name,
+        ("pci" if ":" in rail.nic else "netdev"): rail.nic,
+        "mode": rail.mode,
+        "mtu": rail.mtu,
+        "ipam": {"ranges": [_range(each) for each in rail.ranges], **({"routes": routes} if routes else {})},
+    }
+
+
+def _range(each: AddressRange) -> Json:
+    shape: Json = {"subnet": str(each.subnet), "rangeStart": str(each.range_start), "rangeEnd": str(each.range_end)}
+    if each.gateway is not None:
+        shape["gateway"] = str(each.gateway)
+    if each.exclude:
+        shape["exclude"] = [str(block) for block in each.exclude]
+    return shape

@@ -1,0 +1,99 @@
+"""Reports as text for people: tables on a terminal and in a pipe alike, colours only where they are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cni.spec import Json
+
+__all__ = ["explanation", "state"]
+
+_PIPE_WIDTH = 160
+_STYLES = {"attached": "green", "attaching": "yellow", "detaching": "yellow", "gone": "red"}
+
+
+def _console() -> Console:
+    console = Console(highlight=False)  # honours NO_COLOR, and writes no escape codes into a pipe
+    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    return table
+
+
+def state(report: Json) -> None:
+    """Print attachments, leases and journal."""
+    console = _console()
+    if not report["attachments"]:
+        console.print("no attachments")
+        return
+    rows = [
+        (
+            each["container"][:13],
+            each["pod"] or "-",
+            each["network"],
+            each["state"] if each["alive"] else "gone",
+            " ".join(each["rails"]),
+            _age(each["age_s"]),
+        )
+        for each in report["attachments"]
+    ]
+    console.print(_table("Attachments", ("container", "pod", "network", "state", "rails", "age"), rows))
+    leases = [(each["rail"], each["address"], each["container"][:13]) for each in report["leases"]]
+    console.print()
+    console.print(_table("Leases", ("rail", "address", "container"), leases))
+    for each in report["journal"]:
+        console.print()
+        title = f"Journal of {each['container'][:13]} ({each['state']})"
+        console.print(_table(title, ("step", "begun", "what"), _steps(each["steps"], each["begun"])))
+
+
+def explanation(report: Json) -> None:
+    """Print one attachment: what, why, and what is wrong."""
+    console = _console()
+    pod = f", pod {report['pod']}" if report["pod"] else ""
+    console.print(f"container {report['container']}{pod}, network {report['network']}, {report['state']}")
+    console.print(f"namespace {report['netns']} ({'alive' if report['alive'] else 'gone'})")
+    console.print(f"rails selected by: {report['selected_by']}")
+    console.print()
+    rows = [
+        (
+            rail["name"],
+            rail["mode"],
+            f"{rail['device']} {rail['pci']}".strip(),
+            str(rail["mtu"]),
+            " ".join(rail["addresses"]),
+            " ".join(rail["gateways"]) or "-",
+            str(rail["table"] or "-"),
+            rail["why"],
+        )
+        for rail in report["rails"]
+    ]
+    console.print(_table("Rails", ("rail", "mode", "NIC", "MTU", "address", "gateway", "table", "why this NIC"), rows))
+    console.print()
+    if report["problems"]:
+        console.print(Text("wrong now:", style="red"))
+        for problem in report["problems"]:
+            console.print(f"  {problem}")
+    else:
+        console.print(Text("wrong now: nothing; every rail is as it was attached", style="green"))
+
+
+def _steps(steps: Sequence[str], begun: int) -> list[tuple[str, str, str]]:
+    return [(str(number), "yes" if number <= begun else "no", step) for number, step in enumerate(steps, 1)]
+
+
+def _age(seconds: int) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
