@@ -133,18 +133,13 @@ def _carry_out(options: argparse.Namespace, changes: list[install.Change], prima
     return DONE
 
 
-def _store(options: argparse.Namespace) -> Store:
+def _state(options: argparse.Namespace) -> int:
     store = Store.open(str(options.state_dir), create=False)
     if store is None:
-        raise ConfigError(
-            "--state-dir", [Finding("", f"{options.state_dir} holds no state: nothing was attached here yet")]
-        )
-    return store
-
-
-def _state(options: argparse.Namespace) -> int:
-    with _store(options) as store:
-        told = report.state(store)
+        told = report.NO_STATE
+    else:
+        with store:
+            told = report.state(store)
     if options.json:
         print(json.dumps(told))
     else:

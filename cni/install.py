@@ -113,9 +113,9 @@ def libcni_version(program: Path) -> tuple[int, int, int] | None:
     try:
         with program.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             match = _LIBCNI.search(data)
+            return (int(match[1]), int(match[2]), int(match[3])) if match else None
     except (OSError, ValueError):
         return None
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def reads_drop_ins(runtime: Path | None) -> bool:

@@ -18,7 +18,7 @@ from host.lock import hold
 from host.netlink import Route
 from host.netns import Netns, identity
 
-__all__ = ["LOCK_TIMEOUT", "device_names", "is_alive", "lock_names", "open_store", "release", "sweep"]
+__all__ = ["LOCK_TIMEOUT", "device_names", "is_alive", "lock_names", "nic_locks", "open_store", "release", "sweep"]
 
 LOCK_TIMEOUT = 15.0
 """Seconds to wait for another roceway-cni on the same pod or NIC; CRI-O gives a DEL one minute."""
@@ -51,9 +51,14 @@ def device_names(nic: HostNic) -> tuple[str, ...]:
     return tuple(name for name in (nic.name, nic.pci, *nic.altnames) if name)
 
 
-def lock_names(key: Key, devices: Iterable[str] = ()) -> list[str]:
-    """Names of the locks of an attachment and of the NICs that it takes whole."""
-    return [f"attachment {key}", *(f"NIC {name}" for name in devices)]
+def lock_names(key: Key) -> list[str]:
+    """Names of the locks of an attachment."""
+    return [f"attachment {key}"]
+
+
+def nic_locks(names: Iterable[str]) -> list[str]:
+    """Names of the locks of NICs. Taken after an attachment's, never before: who holds a NIC waits for nobody."""
+    return [f"NIC {name}" for name in names]
 
 
 def moved_nics(steps: Iterable[Step]) -> list[HostNic]:
@@ -61,21 +66,25 @@ def moved_nics(steps: Iterable[Step]) -> list[HostNic]:
     return [step.nic for step in steps if isinstance(step, MoveLink)]
 
 
-def release(store: Store, attachment: Attachment, host: Route, hint: str = "") -> list[HostError]:
+def release(
+    store: Store, attachment: Attachment, host: Route, hint: str = "", *, nics_held: bool = False
+) -> list[HostError]:
     """Undo an attachment and, when all of it is undone, forget it with its leases, which go last.
 
-    The caller holds the attachment's lock. ``hint`` is the runtime's path of the namespace. Errors leave the journal
-    in place for the next try. A damaged journal is undone by what the kernel shows: the attachment's link group.
+    The caller holds the attachment's lock, and with ``nics_held`` those of its NICs: a lock that is held is not to be
+    had a second time, not even by its holder. ``hint`` is the runtime's path of the namespace. Errors leave the
+    journal in place for the next try. A damaged journal is undone by what the kernel shows: the attachment's link
+    group.
     """
     try:
         steps = attachment.steps()
     except ValueError:
         steps = ()
-    nics = [f"NIC {name}" for nic in moved_nics(steps) for name in device_names(nic)]
+    nics = nic_locks(name for nic in moved_nics(steps) for name in device_names(nic))
     pod = _open_pod(attachment, hint)
     kernel = Kernel(host, pod)
     try:
-        with hold(store.lock_path, nics, LOCK_TIMEOUT):
+        with hold(store.lock_path, [] if nics_held else nics, LOCK_TIMEOUT):
             if nics:
                 store.set_state(attachment.id, DETACHING)
             errors = detach(_backwards(attachment, steps, pod), kernel)

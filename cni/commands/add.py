@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from cni import apply, gather, netconf
@@ -16,6 +17,7 @@ from cni.lifecycle import (
     is_alive,
     lock_names,
     moved_nics,
+    nic_locks,
     open_store,
     release,
     sweep,
@@ -110,8 +112,7 @@ class _Addition(NamedTuple):
 
     def run(self) -> Json:
         sweep(self.store, self.host)
-        whole = [rail.nic for rail in self.rails if rail.mode == "host-device"]
-        with hold(self.store.lock_path, lock_names(self.key, whole), LOCK_TIMEOUT):
+        with hold(self.store.lock_path, lock_names(self.key), LOCK_TIMEOUT):
             kernel = apply.Kernel(self.host, self.pod)
             try:
                 return self._attach(kernel)
@@ -128,6 +129,11 @@ class _Addition(NamedTuple):
             preferred = {(row.rail, row.family): row.prefix for row in self.store.leases(earlier.id)}
             self._raise_first(release(self.store, earlier, self.host, self.call.netns))
         self._evict_dead_owners()
+        whole = nic_locks(rail.nic for rail in self.rails if rail.mode == "host-device")
+        with hold(self.store.lock_path, whole, LOCK_TIMEOUT):
+            return self._build(kernel, preferred)
+
+    def _build(self, kernel: apply.Kernel, preferred: Mapping[tuple[str, int], str]) -> Json:
         view = gather.host_view(self.host)
         taken = frozenset(device.name for device in link.devices(kernel.socket()))
         row, steps = self._journal(view, taken, preferred)
@@ -193,10 +199,11 @@ class _Addition(NamedTuple):
             wants_whole = rail.mode == "host-device"
             for name in sorted(names):
                 for owner, exclusive in self.store.claimants(name):
-                    if owner.key != self.key and (exclusive or wants_whole) and is_alive(owner):
+                    # Alone and dead is refused as well: it died after _evict_dead_owners had looked.
+                    if owner.key != self.key and (exclusive or (wants_whole and is_alive(owner))):
                         verb = _EXCLUSIVE if exclusive else _SHARED
                         raise Busy(
-                            f"rail {rail.name}: NIC {rail.nic} is taken: live container {owner.key.container_id} "
+                            f"rail {rail.name}: NIC {rail.nic} is taken: container {owner.key.container_id} "
                             f"(network {owner.key.network}) {verb} it; try again when it has ended"
                         )
 
@@ -259,9 +266,10 @@ class _Addition(NamedTuple):
 
     def _undo(self, row: int) -> None:
         """Backwards past every further error; what could not be undone stays in the journal for DEL."""
-        attachment = self.store.get(row)
-        if attachment is not None:
-            release(self.store, attachment, self.host, self.call.netns)
+        with suppress(HostError, Busy):  # the first cause is what the caller must hear
+            attachment = self.store.get(row)
+            if attachment is not None:
+                release(self.store, attachment, self.host, self.call.netns, nics_held=True)
 
     @staticmethod
     def _raise_first(errors: Sequence[HostError]) -> None:

@@ -60,5 +60,5 @@ def test_the_pod_is_64_nodes_on_eight_leaves_and_four_spines() -> None:
     assert node(pod, "gpu-064").rails[7].nic == "0000:db:00.0"
 
 
-def test_the_minimum_pairs_nics_by_topology() -> None:
-    assert node(example("minimum-2-hosts.yaml"), "gpu2").rails[0].nic == "auto"
+def test_the_minimum_names_its_one_nic() -> None:
+    assert node(example("minimum-2-hosts.yaml"), "gpu2").rails[0].nic == "eth1"
