@@ -16,7 +16,7 @@ def main() -> None:
     gc.disable()  # a life of milliseconds: collecting costs more than it frees
     from cni.skel import dispatch
 
-    code, answer = dispatch(os.environ, sys.stdin.read())
+    code, answer = dispatch(os.environ, sys.stdin.buffer.read())
     if answer:
         sys.stdout.write(answer + "\n")
     sys.stdout.flush()

@@ -59,7 +59,7 @@ def as_cni(error: Exception) -> CniError:
             "; ".join(str(finding) for finding in error.findings),
         )
     if isinstance(error, HostError):
-        return CniError(Code.IO, str(error), "the host refused; nothing of this attachment was kept")
+        return CniError(Code.IO, str(error))
     if isinstance(error, Busy):
         return CniError(Code.TRY_AGAIN, str(error))
     return CniError(Code.INTERNAL, f"roceway-cni bug: {type(error).__name__}: {error}", "see the plugin's stderr")

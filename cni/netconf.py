@@ -87,6 +87,8 @@ def parse(raw: Json, version: str) -> NetConf:
     for key in ("prevResult", "runtimeConfig"):
         if not isinstance(raw.get(key) or {}, Mapping):
             findings.append(Finding(key, "must be an object"))
+    rails, wrong = _delegated(raw, rails)
+    findings += wrong
     if findings:
         unknown_only = all(finding.message.startswith(_UNKNOWN) for finding in findings)
         raise (UnsupportedFieldError if unknown_only else ConfigError)("network configuration", findings)
@@ -102,6 +104,35 @@ def parse(raw: Json, version: str) -> NetConf:
         previous=raw.get("prevResult"),
         runtime_config=raw.get("runtimeConfig") or {},
     )
+
+
+def _delegated(raw: Json, rails: tuple[Rail, ...]) -> tuple[tuple[Rail, ...], list[Finding]]:
+    """The device and the MAC that a meta-plugin chose for this attachment, which go before the configuration's.
+
+    They name one device, so they are an error beside several rails: which one is meant would be a guess.
+    """
+    runtime = raw.get("runtimeConfig")
+    runtime = runtime if isinstance(runtime, Mapping) else {}
+    device = raw.get("deviceID") or raw.get("pciBusID") or runtime.get("deviceID")
+    mac = runtime.get("mac")
+    given = [name for name, value in (("deviceID", device), ("runtimeConfig.mac", mac)) if value]
+    if not given or not rails:
+        return rails, []
+    if len(rails) > 1:
+        return rails, [Finding(name, f"names one device, but there are {len(rails)} rails") for name in given]
+    findings = []
+    if device and not (isinstance(device, str) and _PCI.fullmatch(device)):
+        findings.append(Finding("deviceID", f"{_short(device)} is no PCI address such as 0000:18:00.0"))
+    if mac and not _is_mac(mac):
+        findings.append(Finding("runtimeConfig.mac", f"{_short(mac)} is no unicast MAC address"))
+    if findings:
+        return rails, findings
+    rail = rails[0]
+    return (rail._replace(nic=str(device).lower() if device else rail.nic, mac=str(mac or rail.mac).lower()),), []
+
+
+def _is_mac(value: object) -> bool:
+    return isinstance(value, str) and bool(_MAC.fullmatch(value)) and not int(value[:2], 16) & 1
 
 
 def _unknown(raw: Mapping[str, Any], known: frozenset[str], path: str) -> list[Finding]:
@@ -203,7 +234,7 @@ def _rail(raw: object, path: str) -> tuple[Rail | None, list[Finding]]:
     nic, wrong = _nic(raw, path)
     findings += wrong + _mode(raw, path) + _mtu(raw, path)
     mac = raw.get("mac", "")
-    if not isinstance(mac, str) or (mac and (not _MAC.fullmatch(mac) or int(mac[:2], 16) & 1)):
+    if mac != "" and not _is_mac(mac):
         findings.append(Finding(f"{path}.mac", f"{_short(mac)} is no unicast MAC address"))
     ranges, routes, wrong = _ipam(raw.get("ipam"), f"{path}.ipam")
     findings += wrong

@@ -91,6 +91,9 @@ def problems(rails: Sequence[Rail], view: HostView, taken: frozenset[str]) -> li
 
 def _unfit(rail: Rail, device: NetDev, view: HostView) -> list[str]:
     sentences = []
+    if device.master:
+        master = next((each.name for each in view.devices if each.ifindex == device.master), str(device.master))
+        sentences.append(f"NIC {device.name} is a port of {master}; name {master} itself, or take the NIC out of it")
     if rail.mode == "host-device":
         if device.ifindex in view.uplinks:
             sentences.append(f"NIC {device.name} carries the host's default route; moving it would cut the node off")

@@ -17,7 +17,7 @@ __all__ = ["dispatch"]
 _STDIN_MAX = 8 << 20  # bytes; the largest real configurations are some 10 KiB
 
 
-def dispatch(env: Mapping[str, str], stdin: str) -> tuple[int, str]:
+def dispatch(env: Mapping[str, str], stdin: str | bytes) -> tuple[int, str]:
     """One CNI call. Returns the exit code and what belongs on stdout (empty for silence)."""
     raw: Json = {}
     try:
@@ -34,7 +34,7 @@ def dispatch(env: Mapping[str, str], stdin: str) -> tuple[int, str]:
     return 0, "" if document is None else json.dumps(document)
 
 
-def _decode(stdin: str, *, optional: bool) -> Json:
+def _decode(stdin: str | bytes, *, optional: bool) -> Json:
     if len(stdin) > _STDIN_MAX:
         raise CniError(Code.DECODE, f"the configuration on stdin is larger than {_STDIN_MAX} bytes")
     if optional and not stdin.strip():

@@ -205,12 +205,17 @@ class Store:
 
     def begin_sweep(self, now: float, spacing: float) -> bool:
         """Whether the last sweep is ``spacing`` seconds ago; if so this one is noted and the caller's to do."""
+        if self._swept_within(now, spacing):
+            return False  # the usual case, without taking the database's write lock
         with self.transaction():
-            rows = self._rows("SELECT value FROM meta WHERE key = 'swept'")
-            if rows and 0 <= now - float(rows[0][0]) < spacing:
+            if self._swept_within(now, spacing):
                 return False
             self._rows("INSERT OR REPLACE INTO meta VALUES ('swept', ?)", (str(now),))
         return True
+
+    def _swept_within(self, now: float, spacing: float) -> bool:
+        rows = self._rows("SELECT value FROM meta WHERE key = 'swept'")
+        return bool(rows) and 0 <= now - float(rows[0][0]) < spacing
 
     def insert(
         self, key: Key, netns: str, identity: Identity, group: int, steps: Sequence[Step], details: dict[str, Any]

@@ -44,7 +44,7 @@ _RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK = 16, 17, 18
 _RTM_NEWLINKPROP, _RTM_DELLINKPROP = 108, 109
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINK, _IFLA_MASTER = 1, 3, 4, 5, 10
 _IFLA_OPERSTATE, _IFLA_LINKINFO, _IFLA_AF_SPEC, _IFLA_GROUP = 16, 18, 26, 27
-_IFLA_NET_NS_FD, _IFLA_EXT_MASK, _IFLA_LINK_NETNSID = 28, 29, 37
+_IFLA_NET_NS_FD, _IFLA_EXT_MASK, _IFLA_CARRIER, _IFLA_LINK_NETNSID = 28, 29, 33, 37
 _IFLA_PROP_LIST, _IFLA_ALT_IFNAME = 52, 53
 _IFLA_PERM_ADDRESS, _IFLA_PARENT_DEV_NAME, _IFLA_PARENT_DEV_BUS_NAME = 54, 56, 57
 _IFLA_INFO_KIND, _IFLA_INFO_DATA = 1, 2
@@ -80,6 +80,9 @@ class NetDev(NamedTuple):
     up: bool
     """Administratively up (IFF_UP)."""
     operstate: str
+    """RFC 2863 state. The kernel computes it in the background, up to a second after a change."""
+    carrier: bool
+    """Whether the device has a link now (netif_carrier_ok)."""
     group: int
     altnames: tuple[str, ...]
     pci: str
@@ -89,6 +92,8 @@ class NetDev(NamedTuple):
     """Index of the lower device (macvlan, ipvlan) or of the veth peer; 0 for none."""
     parent_elsewhere: bool
     """Whether ``parent`` is an index in another namespace."""
+    master: int
+    """Index of the bridge or bond that it is a port of; 0 for none."""
     conf4: tuple[tuple[str, int], ...]
     """The settings named in CONF4."""
 
@@ -115,12 +120,14 @@ def parse(data: bytes) -> NetDev:
         mtu=_number(attrs.get(_IFLA_MTU)),
         up=bool(flags & _IFF_UP),
         operstate=_OPERSTATES[state] if state < len(_OPERSTATES) else "unknown",
+        carrier=attrs.get(_IFLA_CARRIER) != b"\0",
         group=_number(attrs.get(_IFLA_GROUP)),
         altnames=tuple(string(value) for kind, value in props if kind == _IFLA_ALT_IFNAME),
         pci=string(attrs.get(_IFLA_PARENT_DEV_NAME, b"")) if on_pci else "",
         permanent_mac=_mac_text(attrs.get(_IFLA_PERM_ADDRESS, b"")),
         parent=_number(attrs.get(_IFLA_LINK)),
         parent_elsewhere=_IFLA_LINK_NETNSID in attrs,
+        master=_number(attrs.get(_IFLA_MASTER)),
         conf4=_conf4(attrs.get(_IFLA_AF_SPEC, b"")),
     )
 

@@ -40,6 +40,6 @@ def _reason(rail: Rail, view: HostView, store: Store) -> str:
     if device is None:
         owned = any(exclusive and is_alive(owner) for owner, exclusive in store.claimants(rail.nic))
         return "" if owned else f"{rail.name}: NIC {rail.nic} does not exist"
-    if rail.mode != "host-device" and (not device.up or device.operstate in ("down", "lowerlayerdown")):
+    if rail.mode != "host-device" and not (device.up and device.carrier):
         return f"{rail.name}: NIC {device.name} is {'without carrier' if device.up else 'down'}"
     return ""
