@@ -11,7 +11,7 @@ from conf.names import Form, Name
 
 __all__ = ["Cni", "Routing"]
 
-AbsolutePath = Annotated[str, Field(max_length=107), Form(r"^/\S*$", "an absolute path")]
+AbsolutePath = Annotated[str, Field(max_length=107), Form(r"^/\S*$", "an absolute path without white space")]
 
 
 def _false_or(value: Any) -> str:

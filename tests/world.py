@@ -101,12 +101,15 @@ class World:
         self.rails = rails
         self.tag = f"rw{os.getpid()}-{next(_serial)}"
         self.folder = Path(tempfile.mkdtemp(prefix="roceway-test-"))
-        self._spaces: list[Ns] = []
         self._hosts = itertools.count()
-        self.fabric = self.ns("fabric")
-        for rail in range(rails):
-            self.fabric.ip("link", "add", f"br{rail}", "mtu", "9000", "type", "bridge")
-            self.fabric.ip("link", "set", f"br{rail}", "up")
+        try:
+            self.fabric = self.ns("fabric")
+            for rail in range(rails):
+                self.fabric.ip("link", "add", f"br{rail}", "mtu", "9000", "type", "bridge")
+                self.fabric.ip("link", "set", f"br{rail}", "up")
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> World:
         return self
@@ -115,16 +118,14 @@ class World:
         self.close()
 
     def close(self) -> None:
-        """Remove everything."""
-        for space in reversed(self._spaces):
-            space.delete()
+        """Remove everything that carries this world's tag, also what was half made."""
+        for path in Path("/run/netns").glob(f"{self.tag}-*"):
+            subprocess.run(["ip", "netns", "del", path.name], capture_output=True, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def ns(self, name: str) -> Ns:
         """A namespace that goes with the world."""
-        space = Ns(f"{self.tag}-{name}")
-        self._spaces.append(space)
-        return space
+        return Ns(f"{self.tag}-{name}")
 
     def host(self) -> Host:
         """A host with one NIC per rail: ``nic0``, ``nic1``, … at MTU 9000, up."""

@@ -1,0 +1,149 @@
+"""Commands and signals: nothing that the demo starts outlives it.
+
+A signal sets a flag and no more; the demo looks at it between steps and while it waits. Commands that change
+something are short and always run to their end, so that clean-up knows what there is; the long one, ``mpirun``, is
+ended with all that it started.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import NamedTuple
+
+_POLL = 0.05
+_GRACE = 3.0
+"""Seconds between SIGTERM and SIGKILL: mpirun ends its daemons in between."""
+
+
+class SignalledError(Exception):
+    """A signal asked the demo to end."""
+
+
+class CommandError(Exception):
+    """A command failed, or took too long. The text says which and what it printed."""
+
+
+class Signals:
+    """SIGINT, SIGTERM and SIGHUP as a flag. A context manager: what was there before is put back."""
+
+    _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Signals:
+        for number in self._WATCHED:
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() itself returned
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.received = self.received or number
+
+    def check(self) -> None:
+        """Raise SignalledError if a signal came."""
+        if self.received:
+            raise SignalledError(self.name)
+
+    @property
+    def name(self) -> str:
+        """The signal that came."""
+        return signal.Signals(self.received).name
+
+    def ignore(self) -> None:
+        """From here on nothing may interrupt, nor the commands started: clean-up runs to its end."""
+        for number in self._WATCHED:
+            signal.signal(number, signal.SIG_IGN)
+
+
+class Done(NamedTuple):
+    """A command that ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def run(
+    words: Sequence[str],
+    *,
+    timeout: float,
+    signals: Signals | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Done:
+    """Run a command in a session of its own, so that Ctrl-C reaches the demo alone.
+
+    With ``signals`` a signal ends the command and raises SignalledError; without, the command is waited for.
+    CommandError after ``timeout`` seconds. Output goes through files: a pipe would wait for every grandchild.
+    """
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        child = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, start_new_session=True
+        )
+        try:
+            in_time = _wait(child, timeout, signals)
+        finally:
+            if child.poll() is None:
+                end(child)
+        out.seek(0)
+        err.seek(0)
+        done = Done(child.returncode, out.read(), err.read())
+    if not in_time:
+        raise CommandError(f"{' '.join(words)}: no end after {timeout:g} s\n{done.stdout}{done.stderr}".rstrip())
+    return done
+
+
+def must(words: Sequence[str], *, timeout: float = 30, env: Mapping[str, str] | None = None) -> str:
+    """Run a command to its end; its stdout. CommandError when it fails."""
+    done = run(words, timeout=timeout, env=env)
+    if done.code:
+        raise CommandError(f"{' '.join(words)}: exit {done.code}\n{done.stdout}{done.stderr}".rstrip())
+    return done.stdout
+
+
+def _wait(child: subprocess.Popen[bytes], timeout: float, signals: Signals | None) -> bool:
+    """Whether it ended in time."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        try:
+            child.wait(_POLL)
+        except subprocess.TimeoutExpired:
+            if signals is not None:
+                signals.check()
+        else:
+            return True
+    return False
+
+
+def end(child: subprocess.Popen[bytes]) -> None:
+    """End a command's whole process group, politely first."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(child.pid, number)
+            child.wait(_GRACE)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def inside(namespaces: frozenset[int]) -> list[int]:
+    """The processes whose network namespace is one of ``namespaces`` (inode numbers)."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.stat(f"/proc/{entry}/ns/net").st_ino in namespaces:
+                found.append(int(entry))
+        except OSError:
+            continue  # it ended meanwhile
+    return found
