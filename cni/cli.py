@@ -110,6 +110,12 @@ def _render(options: argparse.Namespace) -> int:
 def _install(options: argparse.Namespace) -> int:
     entry, network = _entry(options)
     primary = install.conflist(options.conf_dir, options.network or network)
+    if entry["resultIPs"] == "all" and install.is_crio(options.runtime):
+        print(
+            "roceway-cni: CRI-O checks the primary plugin after every ADD, and plugins such as bridge fail when the "
+            "result holds other interfaces' addresses: set cni.resultIPs: none in fabric.yaml",
+            file=sys.stderr,
+        )
     drop_in = options.method == "drop-in" or (options.method == "auto" and install.reads_drop_ins(options.runtime))
     return _carry_out(options, install.plan_install(entry, primary, options.bin_dir, drop_in=drop_in), primary)
 

@@ -125,6 +125,11 @@ def reads_drop_ins(runtime: Path | None) -> bool:
     return bool(versions) and all(version is not None and version >= _DROP_IN_SINCE for version in versions)
 
 
+def is_crio(runtime: Path | None) -> bool:
+    """Whether the node's runtime is CRI-O."""
+    return runtime.name == "crio" if runtime else shutil.which("crio") is not None
+
+
 def plan_install(entry: Json, primary: Conflist, bin_dir: Path, *, drop_in: bool) -> list[Change]:
     """What has to change; nothing where a file is right already."""
     changes = [Change(bin_dir / PLUGIN_TYPE, launcher(), 0o755)]

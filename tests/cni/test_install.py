@@ -151,6 +151,14 @@ def test_a_missing_folder_is_a_refusal_of_the_host(tmp_path: Path, capsys: pytes
     assert "ENOENT" in capsys.readouterr().err
 
 
+def test_installing_for_crio_warns_of_addresses_in_the_result(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    assert node.cli("install") == 0
+    assert "resultIPs" not in capsys.readouterr().err
+    node.runtime = node.runtime.rename(node.runtime.with_name("crio"))
+    assert node.cli("install") == 0
+    assert "resultIPs: none" in capsys.readouterr().err
+
+
 def test_libcni_version_is_read_from_the_binary(tmp_path: Path) -> None:
     program = tmp_path / "containerd"
     program.write_bytes(GO_1_3)
