@@ -182,40 +182,77 @@ class Kernel:
             raise errors[0]
 
     def _restore(self, steps: Sequence[RestoreLink]) -> None:
-        """Every NIC back to the host; goes on past one that refuses and raises the first refusal."""
-        first: HostError | None = None
+        """Every NIC back to the host; goes on past one that refuses and raises the first refusal.
+
+        First all come home, then all get their names: one may have come back under another's.
+        """
+        deadline = time.monotonic() + _RETURN_WAIT
+        home: list[tuple[link.NetDev, HostNic]] = []
+        errors: list[HostError] = []
         for step in steps:
             try:
-                self._restore_one(step)
+                device = self._come_home(step, deadline)
             except HostError as error:
-                first = first or error
-        if first is not None:
-            raise first
+                errors.append(error)
+                continue
+            if device is not None:
+                home.append((device, step.nic))
+        for device, nic in self._out_of_the_way(home):
+            try:
+                self._put_right(device, nic)
+            except HostError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
-    def _restore_one(self, step: RestoreLink) -> None:
-        if self.pod is not None:
+    def _come_home(self, step: RestoreLink, deadline: float) -> link.NetDev | None:
+        """The NIC on the host; None when there is nothing to restore: a virtual one died, hardware was unplugged."""
+        if self.pod is not None and not self._stayed_home(step.nic):
             device = find(step.nic, link.devices(self.socket()), step.rail)
             if device is not None:
                 self._bring_home(device, step.nic)
-        device = self._await_on_host(step)
-        if device is None:
-            return  # a virtual NIC died with the namespace, or the hardware was unplugged: nothing to restore
-        self._put_right(device, step.nic)
+        return self._await_on_host(step, deadline)
+
+    def _out_of_the_way(self, home: Sequence[tuple[link.NetDev, HostNic]]) -> list[tuple[link.NetDev, HostNic]]:
+        """The same, with names that the pod gave taken away, and what sits on another's name renamed for the moment."""
+        names = {nic.name for _, nic in home}
+        moved = []
+        for device, nic in home:
+            surplus = [each for each in device.altnames if each not in nic.altnames]
+            if surplus:
+                self.host.each([link.remove_altnames(device.ifindex, surplus)])
+            if device.name != nic.name and device.name in names:
+                aside = f"rail-{device.ifindex}"
+                refused = self.host.each([link.update(device.ifindex, up=False), link.rename(device.ifindex, aside)])
+                device = device if any(refused) else device._replace(name=aside)
+            moved.append((device, nic))
+        return moved
+
+    def _stayed_home(self, nic: HostNic) -> bool:
+        """Whether the NIC never left: then nothing in the pod is it, however alike."""
+        identity = (nic.ifindex, nic.name, nic.kind, nic.pci, nic.mac)
+        return any(
+            identity == (each.ifindex, each.name, each.kind, each.pci, each.mac) for each in link.devices(self.host)
+        )
 
     def _bring_home(self, device: link.NetDev, nic: HostNic) -> None:
         host = own()
+        surplus = [each for each in device.altnames if each not in nic.altnames]
         try:
+            if surplus:  # a name that the host has would keep the NIC here
+                self.socket().each([link.remove_altnames(device.ifindex, surplus, target=nic.name)])
             error = self.socket().each([link.move(device.ifindex, nic.name, host.fd, target=f"{nic} to the host")])[0]
             if error is not None and error.errno == errno.EEXIST:
-                # Somebody took its name. It comes home all the same; the name is reported when it is put right.
+                # Somebody took its name. It comes home all the same; the name is reported when it is put right. The
+                # kernel moves first and renames then: unless the pod's name is taken too, it has already left.
                 error = self.socket().each([link.move(device.ifindex, f"rail-{device.ifindex}", host.fd)])[0]
+                error = None if error is not None and error.errno == errno.ENODEV else error
             if error is not None:
                 raise error
         finally:
             host.close()
 
-    def _await_on_host(self, step: RestoreLink) -> link.NetDev | None:
-        deadline = time.monotonic() + _RETURN_WAIT
+    def _await_on_host(self, step: RestoreLink, deadline: float) -> link.NetDev | None:
         while True:
             device = find(step.nic, link.devices(self.host), step.rail)
             if device is not None or not step.nic.pci:
@@ -234,9 +271,7 @@ class Kernel:
         requests = []
         if (device.mtu, device.mac) != (nic.mtu, nic.mac):
             requests.append(link.update(index, up=False, mtu=nic.mtu, mac=nic.mac, target=name))
-        surplus = [each for each in device.altnames if each not in nic.altnames]
         absent = [each for each in nic.altnames if each not in device.altnames]
-        requests += [link.remove_altnames(index, surplus, target=name)] if surplus else []
         requests += [link.add_altnames(index, absent, target=name)] if absent else []
         requests.append(link.update(index, up=nic.up, conf4=nic.conf4, target=name))
         here = {each.prefix for each in addr.addresses(self.host) if each.ifindex == index}

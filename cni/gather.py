@@ -18,10 +18,12 @@ __all__ = ["host_view", "pod_view"]
 def host_view(connection: Route) -> HostView:
     """The namespace that the plugin runs in."""
     defaults = [
-        each.device
+        device
         for family in (AF_INET, AF_INET6)
         for each in route.routes(connection, family)
-        if each.destination == "default" and each.table == route.MAIN and each.device
+        if each.destination == "default" and each.table == route.MAIN
+        for device in (each.device, *each.legs)
+        if device
     ]
     return HostView(link.devices(connection), addr.addresses(connection), frozenset(defaults))
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from conf.errors import Finding
 
-__all__ = ["Pool", "Range", "disjoint", "next_free", "overlaps", "parse_ranges", "pools", "size"]
+__all__ = ["Pool", "Range", "disjoint", "hands_out", "next_free", "overlaps", "parse_ranges", "pools", "size"]
 
 Interval = tuple[int, int]
 """First and last address, both included."""
@@ -102,7 +102,7 @@ def _parse_range(item: object, path: str) -> tuple[Range | None, list[Finding]]:
 
 
 def _network(text: object) -> tuple[_Network | None, str]:
-    if not isinstance(text, str) or "/" not in text:
+    if not isinstance(text, str) or "/" not in text or "%" in text:
         return None, f"{text!r} is no subnet; write it as 10.200.0.0/24" if text else "is missing"
     try:
         return ipaddress.ip_network(text), ""
@@ -119,7 +119,7 @@ def _address_in(text: object, network: _Network) -> tuple[int | None, str]:
     if text is None:
         return None, ""
     try:
-        address = ipaddress.ip_address(text if isinstance(text, str) else "")
+        address = ipaddress.ip_address(text if isinstance(text, str) and "%" not in text else "")
     except ValueError:
         return None, f"{text!r} is no IP address"
     if address not in network:
@@ -133,7 +133,7 @@ def _exclusions(raw: object, network: _Network, path: str) -> tuple[tuple[Interv
     intervals, findings = [], []
     for number, text in enumerate(raw):
         try:
-            block = ipaddress.ip_network(text if isinstance(text, str) else "", strict=True)
+            block = ipaddress.ip_network(text if isinstance(text, str) and "%" not in text else "", strict=True)
         except ValueError as error:
             findings.append(Finding(f"{path}[{number}]", str(error)))
             continue
@@ -187,9 +187,16 @@ def disjoint(left: Range, right: Range) -> str:
     if left.family != right.family:
         return ""
     if left.subnet == right.subnet:
-        same = overlaps((left.first, left.last), (right.first, right.last))
-        return f"hands out the same addresses of {left.subnet}" if same else ""
+        if overlaps((left.first, left.last), (right.first, right.last)):
+            return f"hands out the same addresses of {left.subnet}"
+        taken = any(a.gateway is not None and hands_out(b, a.gateway) for a, b in ((left, right), (right, left)))
+        return f"the gateway of one range of {left.subnet} is an address that the other hands out" if taken else ""
     return f"{left.subnet} overlaps {right.subnet}" if overlaps(left.whole, right.whole) else ""
+
+
+def hands_out(each: Range, address: int) -> bool:
+    """Whether a pod may get ``address`` from a range."""
+    return any(low <= address <= high for low, high in _free(each))
 
 
 def _overlapping(ranges: Sequence[Range], path: str) -> list[Finding]:

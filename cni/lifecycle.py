@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 
 from cni.apply import Kernel, detach
 from cni.steps import DeleteGroup, HostNic, MoveLink, Step, undo
@@ -86,7 +87,8 @@ def release(
     try:
         with hold(store.lock_path, [] if nics_held else nics, LOCK_TIMEOUT):
             if nics:
-                store.set_state(attachment.id, DETACHING)
+                with suppress(HostError):  # a full disk is no reason to keep a NIC from the host
+                    store.set_state(attachment.id, DETACHING)
             errors = detach(_backwards(attachment, steps, pod), kernel)
             if not errors:
                 with store.transaction():
@@ -158,6 +160,7 @@ def sweep(store: Store, host: Route, now: float | None = None) -> list[Attachmen
 def _reclaim(store: Store, attachment: Attachment, host: Route) -> bool:
     try:
         with hold(store.lock_path, lock_names(attachment.key), 0):
-            return not release(store, attachment, host)
+            fresh = store.get(attachment.id)  # a DEL may have been quicker
+            return fresh is not None and not release(store, fresh, host)
     except Busy:
         return False  # somebody is at it

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, NamedTuple
 
 from cni.errors import UnsupportedFieldError
-from cni.ipam import Range, disjoint, parse_ranges
+from cni.ipam import Range, disjoint, hands_out, parse_ranges
 from cni.spec import DEFAULT_STATE_DIR, Json, ifname_problem, network_name_problem
 from conf.errors import ConfigError, Finding
 
@@ -84,9 +85,9 @@ def parse(raw: Json, version: str) -> NetConf:
     findings += _choice(raw, "resultIPs", ("all", "none"))
     findings += _absolute(raw, "stateDir", off_allowed=False)
     findings += _absolute(raw, "agent", off_allowed=True)
-    for key in ("prevResult", "runtimeConfig"):
-        if not isinstance(raw.get(key) or {}, Mapping):
-            findings.append(Finding(key, "must be an object"))
+    findings += _previous(raw.get("prevResult"))
+    if not isinstance(raw.get("runtimeConfig") or {}, Mapping):
+        findings.append(Finding("runtimeConfig", "must be an object"))
     rails, wrong = _delegated(raw, rails)
     findings += wrong
     if findings:
@@ -104,6 +105,15 @@ def parse(raw: Json, version: str) -> NetConf:
         previous=raw.get("prevResult"),
         runtime_config=raw.get("runtimeConfig") or {},
     )
+
+
+def _previous(raw: object) -> list[Finding]:
+    """A result is passed on, so what would break on the way must be told before anything is attached."""
+    if raw is None:
+        return []
+    parts = [raw.get(key) or [] for key in ("interfaces", "ips")] if isinstance(raw, Mapping) else [None]
+    sound = all(isinstance(part, list) and all(isinstance(each, Mapping) for each in part) for part in parts)
+    return [] if sound else [Finding("prevResult", "must be an object with lists of objects: interfaces, ips")]
 
 
 def _delegated(raw: Json, rails: tuple[Rail, ...]) -> tuple[tuple[Rail, ...], list[Finding]]:
@@ -155,7 +165,7 @@ def _choice(raw: Json, key: str, allowed: Sequence[str]) -> list[Finding]:
 
 def _absolute(raw: Json, key: str, *, off_allowed: bool) -> list[Finding]:
     value = raw.get(key, "/")
-    if (off_allowed and value is False) or (isinstance(value, str) and value.startswith("/") and "\0" not in value):
+    if (off_allowed and value is False) or (isinstance(value, str) and value.startswith("/") and value.isprintable()):
         return []
     return [Finding(key, f"{_short(value)} is no absolute path{' and not false' if off_allowed else ''}")]
 
@@ -229,13 +239,15 @@ def _rail(raw: object, path: str) -> tuple[Rail | None, list[Finding]]:
     problem = ifname_problem(name) if isinstance(name, str) else "is missing or no string"
     if problem:
         findings.append(Finding(f"{path}.name", f"{_short(name)} {problem}"))
-    elif name == "lo":
-        findings.append(Finding(f"{path}.name", "'lo' is every namespace's loopback device"))
+    elif name in ("lo", "all", "default") or "%" in str(name):
+        findings.append(Finding(f"{path}.name", f"{name!r} has a meaning of its own to the kernel"))
     nic, wrong = _nic(raw, path)
     findings += wrong + _mode(raw, path) + _mtu(raw, path)
     mac = raw.get("mac", "")
     if mac != "" and not _is_mac(mac):
         findings.append(Finding(f"{path}.mac", f"{_short(mac)} is no unicast MAC address"))
+    elif mac and raw.get("mode") == "ipvlan":
+        findings.append(Finding(f"{path}.mac", "an ipvlan has its NIC's MAC address"))
     ranges, routes, wrong = _ipam(raw.get("ipam"), f"{path}.ipam")
     findings += wrong
     if findings:
@@ -278,13 +290,14 @@ def _ipam(raw: object, path: str) -> tuple[tuple[Range, ...], tuple[tuple[str, s
     findings = _unknown(raw, _IPAM_KEYS, f"{path}.")
     ranges, wrong = parse_ranges(raw.get("ranges"), f"{path}.ranges")
     findings += wrong
-    routes, wrong = _routes(raw.get("routes", []), ranges, f"{path}.routes")
-    return ranges, routes, findings + wrong
+    routes, found = _routes(raw.get("routes", []), None if wrong else ranges, f"{path}.routes")
+    return ranges, routes, findings + found
 
 
-def _routes(raw: object, ranges: Sequence[Range], path: str) -> tuple[tuple[tuple[str, str], ...], list[Finding]]:
-    from ipaddress import ip_address, ip_network  # already loaded by cni.ipam
-
+def _routes(
+    raw: object, ranges: Sequence[Range] | None, path: str
+) -> tuple[tuple[tuple[str, str], ...], list[Finding]]:
+    """``ranges`` is None when they are wrong themselves: what depends on them is not judged."""
     if not isinstance(raw, list):
         return (), [Finding(path, "must be a list of {dst, gw}")]
     routes, findings = [], []
@@ -296,25 +309,43 @@ def _routes(raw: object, ranges: Sequence[Range], path: str) -> tuple[tuple[tupl
         findings += _unknown(item, frozenset({"dst", "gw"}), f"{place}.")
         try:
             network = ip_network(_string(item.get("dst")))
-            gateway = _string(item.get("gw")) or _gateway_of(ranges, network.version)
+            gateway = _string(item.get("gw")) or _gateway_of(ranges or (), network.version)
             if network.prefixlen == 0:
                 findings.append(Finding(f"{place}.dst", "a default route belongs to the pod's primary interface"))
-            if ip_address(gateway).version != network.version:
-                findings.append(Finding(f"{place}.gw", f"{gateway} is not of {network}'s family"))
+            if ranges is None:
+                continue
+            problem = _gateway_problem(ip_address(gateway), network.version, ranges)
+            if problem:
+                findings.append(Finding(f"{place}.gw", f"{gateway} {problem}"))
         except ValueError as error:
             findings.append(Finding(place, f"{error} (dst is a subnet; gw an address, or the range's gateway)"))
             continue
-        routes.append((str(network), str(gateway)))
+        routes.append((str(network), str(ip_address(gateway))))
     return tuple(routes), findings
 
 
+def _gateway_problem(gateway: IPv4Address | IPv6Address, family: int, ranges: Sequence[Range]) -> str:
+    """Why a route cannot go through ``gateway``; empty when it can."""
+    if gateway.version != family:
+        return "is not of the destination's family"
+    near = [each for each in ranges if each.family == family and gateway in ip_network(each.subnet)]
+    if not near and not gateway.is_link_local:
+        return "is in none of the rail's subnets"
+    if any(hands_out(each, int(gateway)) for each in near):
+        return "is an address that the rail hands out: make it the range's gateway, or exclude it"
+    return ""
+
+
 def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""  # ipaddress would take the number 5 for 0.0.0.5
+    """Text, empty for None; ValueError otherwise: ipaddress would take the number 5 for 0.0.0.5, and zones (%eth0)."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or "%" in value:
+        raise ValueError(f"{_short(value)} is no address")
+    return value
 
 
 def _gateway_of(ranges: Sequence[Range], family: int) -> str:
-    from ipaddress import ip_address
-
     for each in ranges:
         if each.family == family and each.gateway is not None:
             return str(ip_address(each.gateway))

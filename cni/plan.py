@@ -99,6 +99,9 @@ def _unfit(rail: Rail, device: NetDev, view: HostView) -> list[str]:
             sentences.append(f"NIC {device.name} carries the host's default route; moving it would cut the node off")
         if device.name == "lo":
             sentences.append("lo cannot be moved")
+        on_top = [each.name for each in view.devices if each.parent == device.ifindex and _lies_on(each)]
+        if on_top:
+            sentences.append(f"NIC {device.name} carries {', '.join(on_top)}, which would be lost if it was moved")
         return sentences
     if not device.up:
         sentences.append(f"NIC {device.name} is down; bring it up: ip link set {device.name} up")
@@ -108,6 +111,11 @@ def _unfit(rail: Rail, device: NetDev, view: HostView) -> list[str]:
             f"raise it: ip link set {device.name} mtu {rail.mtu}"
         )
     return sentences
+
+
+def _lies_on(device: NetDev) -> bool:
+    """Whether ``parent`` is the device below (VLAN, macvlan, …) rather than the other end of a veth."""
+    return device.kind not in ("", "veth") and not device.parent_elsewhere
 
 
 def plan(

@@ -93,7 +93,7 @@ def parse_call(env: Mapping[str, str]) -> Call:
         netns=env.get("CNI_NETNS", ""),
         ifname=env.get("CNI_IFNAME", ""),
         path=tuple(part for part in env.get("CNI_PATH", "").split(":") if part),
-        args=_parse_args(env.get("CNI_ARGS", "")),
+        args=_parse_args(env.get("CNI_ARGS", "")) if command == "ADD" else (),  # a DEL must not fail for them
         netns_override=env.get("CNI_NETNS_OVERRIDE", "").lower() in ("1", "true", "yes"),
     )
     problems = _malformed(call) if "CNI_IFNAME" in _REQUIRED[command] else []
@@ -122,12 +122,13 @@ def ifname_problem(name: str) -> str:
     """Why ``name`` cannot be an interface's name; empty when it can (dev_valid_name in net/core/dev.c)."""
     if not name:
         return "is empty"
-    if len(name.encode()) > _IFNAME_MAX:
+    if not name.isprintable() or any(char in "/:" or char.isspace() for char in name):
+        return "contains '/', ':', white space or a control character"
+    raw = name.encode()
+    if len(raw) > _IFNAME_MAX:
         return f"is longer than {_IFNAME_MAX} bytes"
-    if name in (".", ".."):
+    if name in (".", "..") or 0xA0 in raw:  # in UTF-8 part of some letters, to the kernel a space
         return "is not allowed by the kernel"
-    if any(char in "/:" or char.isspace() for char in name):
-        return "contains '/', ':' or white space"
     return ""
 
 

@@ -211,6 +211,10 @@ _KINDS: dict[str, Any] = {
 }
 
 
+_TYPES: dict[str, type] = {"str": str, "int": int, "bool": bool}
+"""Types of fields by their annotation; all others are tuples."""
+
+
 def undo(steps: Sequence[Step], *, netns_alive: bool) -> tuple[Step, ...]:
     """What puts the host back, whichever of ``steps`` ran.
 
@@ -236,11 +240,20 @@ def load(values: Iterable[Sequence[Any]]) -> tuple[Step, ...]:
     steps: list[Step] = []
     try:
         for name, *fields in values:
-            step = _KINDS[name](*(_tuples(field) for field in fields))
-            steps.append(step._replace(nic=HostNic(*step.nic)) if isinstance(step, MoveLink | RestoreLink) else step)
+            step = _typed(_KINDS[name](*(_tuples(field) for field in fields)))
+            moved = isinstance(step, MoveLink | RestoreLink)
+            steps.append(step._replace(nic=_typed(HostNic(*step.nic))) if moved else step)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"damaged journal: {error!r}") from error
     return tuple(steps)
+
+
+def _typed(value: Any) -> Any:
+    """``value`` (a NamedTuple), if its fields have the types that its class names; TypeError otherwise."""
+    for field, (name, kind) in zip(value, type(value).__annotations__.items(), strict=True):
+        if type(field) is not _TYPES.get(kind.__forward_arg__, tuple):
+            raise TypeError(f"{name} is {field!r}, not {kind.__forward_arg__}")
+    return value
 
 
 def _tuples(value: Any) -> Any:

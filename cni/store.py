@@ -23,7 +23,7 @@ from cni.steps import load as load_steps
 from host.errors import HostError
 from host.netns import Identity
 
-__all__ = ["ATTACHED", "ATTACHING", "DETACHING", "Attachment", "Key", "LeaseRow", "Store"]
+__all__ = ["ATTACHED", "ATTACHING", "DETACHING", "Attachment", "DamagedError", "Key", "LeaseRow", "Store"]
 
 ATTACHING, ATTACHED, DETACHING = "attaching", "attached", "detaching"
 
@@ -34,7 +34,7 @@ _BUSY_TIMEOUT = 30.0  # seconds; 32 ADDs at once queue for about 50 ms
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS attachments (
-  id INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again: who looked before a lock compares it after
   network TEXT NOT NULL, container_id TEXT NOT NULL, ifname TEXT NOT NULL,
   state TEXT NOT NULL, netns TEXT NOT NULL, netns_device INTEGER NOT NULL, netns_inode INTEGER NOT NULL,
   link_group INTEGER NOT NULL, reached INTEGER NOT NULL DEFAULT 0, journal TEXT NOT NULL,
@@ -57,6 +57,10 @@ _COLUMNS = (
     "id, network, container_id, ifname, state, netns, netns_device, netns_inode, "
     "link_group, reached, journal, details, created, misses, missed"
 )
+
+
+class DamagedError(HostError):
+    """The database's file is damaged or of another layout: trying again will not help."""
 
 
 class Key(NamedTuple):
@@ -127,7 +131,7 @@ class Store:
             connection = _connect(path)
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version != _SCHEMA_VERSION:
-                raise HostError("open", path, 0, f"it has layout {version}, this roceway knows {_SCHEMA_VERSION}")
+                raise DamagedError("open", path, 0, f"it has layout {version}, this roceway knows {_SCHEMA_VERSION}")
         except sqlite3.Error as error:
             raise damaged(path, error) from error
         return cls(connection, folder)
@@ -311,11 +315,10 @@ def damaged(path: str, error: sqlite3.Error) -> HostError:
     """The database's refusal as an error that says what to do."""
     if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
         return HostError("write", path, 0, "another process has held the database for 30 s")
-    advice = (
-        "if the file is damaged, drain the node's pods, move it away and let roceway-cni start a new one"
-        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-        else "check that the folder is writable and the disk not full"
-    )
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        advice = "if the file is damaged, drain the node's pods, move it away and let roceway-cni start a new one"
+        return DamagedError("use the state database", path, 0, f"{error}; {advice}")
+    advice = "check that the folder is writable and the disk not full"
     return HostError("use the state database", path, 0, f"{error}; {advice}")
 
 

@@ -38,7 +38,7 @@ class Netns(NamedTuple):
     def open(cls, path: str) -> Netns:
         """Open ``path``. HostError if it is missing or is no network namespace."""
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
         except OSError as error:
             raise HostError("open network namespace", path, error.errno or 0) from error
         try:

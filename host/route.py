@@ -6,15 +6,16 @@ Kernel documents: ``rtnetlink(7)``, ``include/uapi/linux/rtnetlink.h``.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from host.inet import family_of, pack, split, unpack
-from host.netlink import NLM_F_CREATE, NLM_F_REPLACE, Request, Route, attributes, blob, u32
+from host.netlink import NLM_F_CREATE, NLM_F_EXCL, Request, Route, attributes, blob, u32
 
 __all__ = ["MAIN", "OURS", "KernelRoute", "add", "routes"]
 
 _RTM_NEWROUTE, _RTM_GETROUTE = 24, 26
-_RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_TABLE = 1, 4, 5, 6, 7, 15
+_RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_PREFSRC, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 6, 7, 9, 15
 _RTN_UNICAST = 1
 _SCOPE_UNIVERSE, _SCOPE_LINK = 0, 253
 _AF_INET6 = 10
@@ -25,6 +26,8 @@ OURS = 82
 
 # struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type, flags
 _RTMSG = struct.Struct("=BBBBBBBBI")
+# struct rtnexthop: length with its attributes, flags, hops, interface index
+_NEXTHOP = struct.Struct("=HBBi")
 
 
 class KernelRoute(NamedTuple):
@@ -37,6 +40,8 @@ class KernelRoute(NamedTuple):
     gateway: str
     device: int
     """Interface index; 0 for none (multipath, blackhole)."""
+    legs: tuple[int, ...]
+    """Interface indexes of a multipath route."""
     source: str
     """Preferred source address, empty for none."""
     protocol: int
@@ -62,14 +67,28 @@ def _parse(data: bytes) -> KernelRoute:
         destination=f"{unpack(attrs.get(_RTA_DST, zero))}/{length}" if length else "default",
         gateway=unpack(attrs[_RTA_GATEWAY]) if _RTA_GATEWAY in attrs else "",
         device=device,
+        legs=tuple(_legs(attrs.get(_RTA_MULTIPATH, b""))),
         source=unpack(attrs[_RTA_PREFSRC]) if _RTA_PREFSRC in attrs else "",
         protocol=protocol,
         type=kind,
     )
 
 
+def _legs(hops: bytes) -> Iterator[int]:
+    offset = 0
+    while offset + _NEXTHOP.size <= len(hops):
+        length, _, _, index = _NEXTHOP.unpack_from(hops, offset)
+        if length < _NEXTHOP.size:
+            return
+        yield index
+        offset += (length + 3) & ~3
+
+
 def add(device: int, destination: str, *, table: int, gateway: str = "", source: str = "", target: str = "") -> Request:
-    """Add a unicast route. ``destination`` is a prefix or ``default`` (then ``gateway`` tells the family)."""
+    """Add a unicast route. ``destination`` is a prefix or ``default`` (then ``gateway`` tells the family).
+
+    Refused where the table has one for the same destination: it is somebody else's.
+    """
     family = family_of(gateway or destination)
     address, length = ("", 0) if destination == "default" else split(destination)
     body = b"".join(
@@ -83,4 +102,4 @@ def add(device: int, destination: str, *, table: int, gateway: str = "", source:
         ]
     )
     what = f"add route {destination} in table {table} on"
-    return Request(_RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body, what, target or str(device))
+    return Request(_RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, body, what, target or str(device))

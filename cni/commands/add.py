@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -95,6 +96,14 @@ def _refuse_overlap_with_primary(rails: Sequence[Rail], previous: Json | None) -
         raise ConfigError("network configuration", findings)
 
 
+def _unlike(steps: Sequence[Step], seen: PodView) -> list[str]:
+    """Differences that are the attachment's fault.
+
+    A NIC without a carrier is attached all the same: the switch port may come up later, and CHECK says so.
+    """
+    return [line for line in differences(steps, seen) if ": link: wanted carrier" not in line]
+
+
 class _Addition(NamedTuple):
     """One ADD under way: what all of its parts need to know."""
 
@@ -160,7 +169,7 @@ class _Addition(NamedTuple):
         ]:
             return None
         seen = gather.pod_view(kernel.socket(), self.pod, steps)
-        if differences(steps, seen):
+        if _unlike(steps, seen):
             return None
         return self._result(steps, seen.devices, self.store.leases(earlier.id))
 
@@ -184,7 +193,8 @@ class _Addition(NamedTuple):
             findings = problems(self.rails, view, taken)
             if findings:
                 raise ConfigError("rails on this host", findings)
-            row = self.store.insert(self.key, self.call.netns, self.pod.identity, group, (), self._details(view))
+            netns = os.path.abspath(self.call.netns)  # a later sweep runs in another folder
+            row = self.store.insert(self.key, netns, self.pod.identity, group, (), self._details(view))
             leases = {rail.name: self._lease(rail, row, preferred) for rail in self.rails}
             steps = plan(self.rails, view, leases, group=group, table_base=self.conf.table_base, numbers=numbers)
             self.store.journal(row, steps)
@@ -259,8 +269,7 @@ class _Addition(NamedTuple):
         return {"pod": pod, "why": self.why, "rails": rails, "resultIPs": self.conf.result_ips}
 
     def _read_back(self, steps: Sequence[Step], seen: PodView) -> None:
-        # A NIC without a carrier is attached all the same: the switch port may come up later, and CHECK says so.
-        lines = [line for line in differences(steps, seen) if ": link: wanted carrier" not in line]
+        lines = _unlike(steps, seen)
         if lines:
             raise HostError("read back", "the attachment", 0, "; ".join(lines))
 

@@ -10,7 +10,7 @@ import sys
 from cni.group import group_of
 from cni.lifecycle import LOCK_TIMEOUT, lock_names, open_store, release, sweep_links
 from cni.spec import Call, Json, state_dir
-from cni.store import Key, Store
+from cni.store import DamagedError, Key, Store
 from host.errors import HostError
 from host.lock import hold
 from host.netlink import Route
@@ -19,20 +19,35 @@ __all__ = ["delete"]
 
 
 def delete(call: Call, raw: Json) -> None:
-    """Detach the pod. HostError when a NIC could not be put back: the journal is kept for the next try."""
+    """Detach the pod.
+
+    HostError when a NIC could not be put back or the journal not be read for now (a full disk): it is kept for the
+    next try. A journal that is damaged for good does not keep the pod.
+    """
     key = Key(str(raw.get("name", "")), call.container_id, call.ifname)
-    try:
-        store = open_store(state_dir(raw), create=False)
-    except HostError as error:
-        # Nothing is known, but the kernel still shows which links are this attachment's.
-        print(f"roceway-cni: DEL without a journal: {error}", file=sys.stderr)
-        store = None
     with Route() as host:
+        try:
+            store = open_store(state_dir(raw), create=False)
+        except HostError as error:
+            sweep_links(call.netns, host, group_of(*key))
+            if not isinstance(error, DamagedError):
+                raise
+            _warn(error)
+            return
         if store is None:
             sweep_links(call.netns, host, group_of(*key))
             return
         with store, hold(store.lock_path, lock_names(key), LOCK_TIMEOUT):
-            _release(store, call, key, host)
+            try:
+                _release(store, call, key, host)
+            except DamagedError as error:
+                _warn(error)
+                sweep_links(call.netns, host, group_of(*key))
+
+
+def _warn(error: HostError) -> None:
+    """Nothing is known, but the kernel still shows which links are this attachment's."""
+    print(f"roceway-cni: DEL without a journal: {error}", file=sys.stderr)
 
 
 def _release(store: Store, call: Call, key: Key, host: Route) -> None:
