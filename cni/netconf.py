@@ -197,7 +197,7 @@ def _rails(raw: object) -> tuple[tuple[Rail, ...], list[Finding]]:
     findings += _duplicates(raw)
     for place, (number, rail) in enumerate(rails):
         for _, earlier in rails[:place]:
-            findings += _clashes(f"rails[{number}].ipam.ranges", rail, earlier)
+            findings += _clashes(f"rails[{number}].ipam", rail, earlier)
     return tuple(rail for _, rail in rails), findings
 
 
@@ -218,11 +218,17 @@ def _duplicates(raw: Sequence[object]) -> list[Finding]:
 
 
 def _clashes(path: str, rail: Rail, earlier: Rail) -> list[Finding]:
-    return [
-        Finding(f"{path}[{number}]", f"{reason} (rail {earlier.name})")
+    ranges = [
+        Finding(f"{path}.ranges[{number}]", f"{reason} (rail {earlier.name})")
         for number, each in enumerate(rail.ranges)
         for other in earlier.ranges
         if (reason := disjoint(each, other))
+    ]
+    taken = {destination for destination, _ in earlier.routes}
+    return ranges + [
+        Finding(f"{path}.routes[{number}].dst", f"{destination} is routed by rail {earlier.name} already")
+        for number, (destination, _) in enumerate(rail.routes)
+        if destination in taken
     ]
 
 

@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS attachments (
 CREATE TABLE IF NOT EXISTS leases (
   rail TEXT NOT NULL, family INTEGER NOT NULL, address BLOB NOT NULL, attachment INTEGER NOT NULL,
   prefix TEXT NOT NULL, subnet TEXT NOT NULL, gateway TEXT NOT NULL,
-  PRIMARY KEY (rail, family, address)) WITHOUT ROWID;
+  PRIMARY KEY (family, address)) WITHOUT ROWID; -- one address is one pod's, whatever its rail is called
 CREATE INDEX IF NOT EXISTS leases_of ON leases (attachment);
 CREATE TABLE IF NOT EXISTS cursors (
   rail TEXT NOT NULL, family INTEGER NOT NULL, last BLOB NOT NULL, PRIMARY KEY (rail, family)) WITHOUT ROWID;
@@ -272,14 +272,14 @@ class Store:
 
     # leases
 
-    def held(self, rail: str, family: int) -> Callable[[int, int], Iterable[int]]:
+    def held(self, family: int) -> Callable[[int, int], Iterable[int]]:
         """For :func:`cni.ipam.next_free`: the held addresses within bounds, ascending, read as far as needed."""
         width = 4 if family == 4 else 16
-        sql = "SELECT address FROM leases WHERE rail = ? AND family = ? AND address BETWEEN ? AND ? ORDER BY address"
+        sql = "SELECT address FROM leases WHERE family = ? AND address BETWEEN ? AND ? ORDER BY address"
 
         def between(low: int, high: int) -> Iterable[int]:
             bounds = (low.to_bytes(width, "big"), high.to_bytes(width, "big"))
-            for (address,) in self._db.execute(sql, (rail, family, *bounds)):
+            for (address,) in self._db.execute(sql, (family, *bounds)):
                 yield int.from_bytes(address, "big")
 
         return between
@@ -305,10 +305,6 @@ class Store:
             "WHERE ? IS NULL OR attachment = ? ORDER BY rail, family, address"
         )
         return [LeaseRow(*row) for row in self._rows(sql, (attachment, attachment))]
-
-    def lease_count(self, rail: str, family: int) -> int:
-        """Number of leases of a rail."""
-        return int(self._rows("SELECT count(*) FROM leases WHERE rail = ? AND family = ?", (rail, family))[0][0])
 
 
 def damaged(path: str, error: sqlite3.Error) -> HostError:

@@ -14,7 +14,10 @@ from host.link import NetDev
 from host.route import KernelRoute
 from host.rule import Rule
 
-__all__ = ["PodView", "differences"]
+__all__ = ["PodView", "differences", "is_carrier"]
+
+
+_NO_CARRIER = "link: wanted carrier, got none"
 
 
 class PodView(NamedTuple):
@@ -45,6 +48,11 @@ def differences(steps: Iterable[Step], view: PodView) -> list[str]:
         else:
             lines += _on_device(step, devices[step.rail], view)
     return lines
+
+
+def is_carrier(line: str) -> bool:
+    """Whether a difference is that a link has no carrier: not of the attachment's making, and it may come by itself."""
+    return _NO_CARRIER in line
 
 
 def _on_device(step: Step, device: NetDev, view: PodView) -> list[str]:
@@ -81,7 +89,7 @@ def _up(rail: str, device: NetDev) -> list[str]:
     if not device.up:
         return [f"{rail}: link: wanted up, got down"]
     if not device.carrier:
-        return [f"{rail}: link: wanted carrier, got none (cable, switch port, or the NIC below is down)"]
+        return [f"{rail}: {_NO_CARRIER} (cable, switch port, or the NIC below is down)"]
     return []
 
 

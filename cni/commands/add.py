@@ -29,7 +29,7 @@ from cni.selection import select
 from cni.spec import Call, Interface, Ip, Json, chain
 from cni.steps import AddAddress, CreateLink, MoveLink, Step
 from cni.store import ATTACHED, Attachment, Key, LeaseRow, Store
-from cni.verify import PodView, differences
+from cni.verify import PodView, differences, is_carrier
 from conf.errors import ConfigError, Finding
 from host import link
 from host.errors import Busy, HostError
@@ -101,7 +101,7 @@ def _unlike(steps: Sequence[Step], seen: PodView) -> list[str]:
 
     A NIC without a carrier is attached all the same: the switch port may come up later, and CHECK says so.
     """
-    return [line for line in differences(steps, seen) if ": link: wanted carrier" not in line]
+    return [line for line in differences(steps, seen) if not is_carrier(line)]
 
 
 class _Addition(NamedTuple):
@@ -240,7 +240,7 @@ class _Addition(NamedTuple):
         return leases
 
     def _pick(self, rail: Rail, pool: Pool, preferred: str) -> int:
-        held = self.store.held(rail.name, pool.family)
+        held = self.store.held(pool.family)
         if preferred:
             wish = int(ipaddress.ip_interface(preferred).ip)
             if any(low <= wish <= high for low, high in pool.free) and not list(held(wish, wish)):

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from cni.netconf import parse
+from conf.errors import ConfigError
 from tests.cni.netconfs import findings, good, parsed, rail
 
 RANGES = [
@@ -147,3 +149,20 @@ def test_two_rails_may_share_a_subnet_without_sharing_addresses_or_gateways() ->
     assert list(findings(raw)) == ["rails[1].ipam.ranges[0]"]
     raw["rails"][1]["ipam"]["ranges"][0]["exclude"] = ["10.0.0.200"]
     parsed(raw)
+
+
+def test_two_rails_cannot_route_one_destination() -> None:
+    rails = [
+        {
+            "name": f"rail{i}",
+            "netdev": f"nic{i}",
+            "ipam": {
+                "ranges": [{"subnet": f"10.{i}.0.0/24", "gateway": f"10.{i}.0.1"}],
+                "routes": [{"dst": "10.99.0.0/16"}],
+            },
+        }
+        for i in range(2)
+    ]
+    with pytest.raises(ConfigError) as caught:
+        parse({"cniVersion": "1.1.0", "name": "pods", "rails": rails}, "1.1.0")
+    assert [finding.path for finding in caught.value.findings] == ["rails[1].ipam.routes[0].dst"]

@@ -97,9 +97,6 @@ def test_nothing_but_the_database_and_its_lock_is_left_in_the_folder(world: Worl
     assert set(os.listdir(host.state)) <= {"state.db", "state.db-wal", "state.db-shm", "lock"}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="leases are kept by rail name: another name for a rail hands its addresses out again"
-)
 def test_an_address_is_handed_out_once_whatever_the_rail_is_called(world: World, host: Host) -> None:
     """A rail is renamed while pods live, or two networks of a node use one subnet under two names."""
     first = added(host, host.conf(1), netns=world.ns("pod"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -191,3 +192,16 @@ def test_check_names_a_rail_that_the_result_lacks(host: Host, pod: Ns) -> None:
     answer = call(host, "CHECK", host.conf(prevResult=result), netns=pod)
     assert answer.error == 100
     assert answer.body["details"] == "rail1: prevResult does not name it"
+
+
+def test_check_right_after_add_waits_for_a_link_that_is_still_training(world: World, host: Host, pod: Ns) -> None:
+    port = f"h{host.number}r1"
+    world.fabric.ip("link", "set", port, "down")
+    added = host.call("ADD", host.conf(), netns=pod)
+    assert added.code == 0
+    trained = threading.Timer(0.5, lambda: world.fabric.ip("link", "set", port, "up"))
+    trained.start()
+    try:
+        assert host.call("CHECK", host.conf(prevResult=added.body), netns=pod).code == 0
+    finally:
+        trained.join()
