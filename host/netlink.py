@@ -13,11 +13,11 @@ import struct
 # The C part of `socket`: its selectors and enums, unused here, would cost each start 2 ms.
 from _socket import AF_NETLINK, SOCK_CLOEXEC, SOCK_RAW, socket
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from host.errors import HostError
 
-__all__ = ["Request", "Route", "attributes", "blob", "flag8", "nested", "text", "u16", "u32"]
+__all__ = ["Connection", "Request", "Route", "attributes", "blob", "flag8", "nested", "text", "u16", "u32"]
 
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
 NLM_F_EXCL, NLM_F_CREATE, NLM_F_REPLACE = 0x200, 0x400, 0x100
@@ -113,17 +113,26 @@ def _refusal(request: Request, payload: bytes, flags: int) -> HostError | None:
     return HostError(request.operation, request.target, -code, detail)
 
 
-class Route:
-    """A NETLINK_ROUTE socket. It belongs for life to the network namespace that its maker was in."""
+class Connection:
+    """A netlink socket of one family. It belongs for life to the network namespace that its maker was in.
+
+    HostError where the kernel has no such family.
+    """
+
+    family = (0, "NETLINK_ROUTE")
 
     def __init__(self) -> None:
-        self._socket = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0)
+        number, name = self.family
+        try:
+            self._socket = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, number)
+        except OSError as error:
+            raise HostError("open", name, error.errno or 0, "is its module loaded?") from error
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
         self._socket.bind((0, 0))
         self._sequence = 0
 
-    def __enter__(self) -> Route:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -168,6 +177,25 @@ class Route:
                     errors[sequence - first] = _refusal(requests[sequence - first], payload, flags)
         return errors
 
+    def get(self, request: Request) -> list[bytes]:
+        """Send one request that is no dump; the payloads that came before its acknowledgement. Raises its refusal."""
+        self._sequence += 1
+        flags = request.flags | NLM_F_REQUEST | NLM_F_ACK
+        header = _HEADER.pack(_HEADER.size + len(request.body), request.kind, flags, self._sequence, 0)
+        self._socket.send(header + request.body)
+        answers: list[bytes] = []
+        while True:
+            for kind, got_flags, sequence, payload in self._receive():
+                if sequence != self._sequence:
+                    continue
+                if kind != _NLMSG_ERROR:
+                    answers.append(payload)
+                    continue
+                error = _refusal(request, payload, got_flags)
+                if error is not None:
+                    raise error
+                return answers
+
     def dump(self, request: Request) -> list[bytes]:
         """Every object as the payload of its message (fixed header and attributes).
 
@@ -209,3 +237,7 @@ class Route:
                 break
             yield kind, flags, sequence, data[offset + _HEADER.size : offset + length]
             offset += (length + 3) & ~3
+
+
+class Route(Connection):
+    """A NETLINK_ROUTE socket."""
