@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from cni.matching import cheapest
 from conf.errors import Finding
 from host import pci, rdma
 from host.link import NetDev
@@ -27,14 +28,10 @@ __all__ = [
     "Nic",
     "Outcome",
     "Pairing",
-    "Policy",
-    "Verdict",
-    "check_policy",
     "distance",
     "gpus",
     "nics",
     "pair",
-    "pod_rails",
     "rails_auto",
     "rails_named",
 ]
@@ -118,25 +115,6 @@ class Outcome(NamedTuple):
     rails: tuple[Assignment, ...]
     """In the order of the fabric's rails."""
     findings: tuple[Finding, ...]
-
-
-class Policy(NamedTuple):
-    """What to do about a pod whose GPUs do not all get rails of their own: ``refuse``, ``warn`` or ``ignore``."""
-
-    missing: str = "refuse"
-    """A GPU of the pod has no rail, or the pod does not take it."""
-    foreign: str = "warn"
-    """The pod takes a rail that belongs to a GPU of others."""
-    far: str = "warn"
-    """A rail's NIC is farther from its GPU than ``farthest``, or than another usable NIC of the node."""
-    farthest: Distance = Distance.NODE
-
-
-class Verdict(NamedTuple):
-    """What the policy says about one pod. It may start where ``refusals`` is empty."""
-
-    refusals: tuple[Finding, ...]
-    warnings: tuple[Finding, ...]
 
 
 def gpus(devices: Iterable[pci.Device]) -> tuple[Gpu, ...]:
@@ -250,7 +228,7 @@ def pair(gpus: Iterable[Gpu], nics: Iterable[Nic], tree: Tree) -> tuple[Pairing,
     rows = sorted(set(gpus), key=lambda gpu: (pci.order(gpu.pci), gpu.uuid))
     columns = sorted({nic for nic in nics if not nic.reason}, key=_nic_order)
     ways = [[_measure(gpu.pci, nic.pci, tree) for nic in columns] for gpu in rows]
-    chosen = _cheapest(_costs(ways, len(columns)))
+    chosen = cheapest(_costs(ways, len(columns)))
     pairings = []
     for number, gpu in enumerate(rows):
         column = chosen[number]
@@ -283,65 +261,6 @@ def _costs(ways: Sequence[Sequence[tuple[Distance, int]]], count: int) -> list[l
         costs = [(base**kind * far + hops) * ties + column * place for column, (kind, hops) in enumerate(row)]
         rows.append(costs + [base ** (max(Distance) + 1) * far * ties + count * place] * size)
     return rows
-
-
-def _cheapest(costs: Sequence[Sequence[int]]) -> list[int]:
-    """The column of each row such that no column is taken twice and the sum is least (Kuhn 1955, Munkres 1957).
-
-    Rows join one by one; each takes its column along the cheapest chain of rows that move over. Needs at least as
-    many columns as rows; n rows and m columns take n²·m steps.
-    """
-    width = len(costs[0]) if costs else 0
-    row_price, column_price = [0] * len(costs), [0] * width
-    owner: list[int | None] = [None] * width
-    for row in range(len(costs)):
-        column, previous = _shortest_chain(costs, row, owner, row_price, column_price)
-        while column is not None:  # everybody on the chain moves over by one
-            before, row_there = previous[column]
-            owner[column] = row_there
-            column = before
-    chosen = [0] * len(costs)
-    for column, holder in enumerate(owner):
-        if holder is not None:
-            chosen[holder] = column
-    return chosen
-
-
-def _shortest_chain(
-    costs: Sequence[Sequence[int]],
-    start: int,
-    owner: Sequence[int | None],
-    row_price: list[int],
-    column_price: list[int],
-) -> tuple[int | None, dict[int, tuple[int | None, int]]]:
-    """Dijkstra over reduced costs from row ``start`` to the nearest free column; prices are brought up to date.
-
-    Returns that column, and for every column reached the column before it on the chain and the row that takes it.
-    """
-    reach: dict[int, int] = {}
-    previous: dict[int, tuple[int | None, int]] = {}
-    done: dict[int, int] = {}
-    row, here, so_far = start, None, 0
-    while True:
-        for column, cost in enumerate(costs[row]):
-            if column in done:
-                continue
-            way = so_far + cost - row_price[row] - column_price[column]
-            if column not in reach or way < reach[column]:
-                reach[column], previous[column] = way, (here, row)
-        here = min((column for column in reach if column not in done), key=lambda column: (reach[column], column))
-        so_far = done[here] = reach[here]
-        holder = owner[here]
-        if holder is None:
-            break
-        row = holder
-    row_price[start] += so_far
-    for column, way in done.items():
-        taken_by = owner[column]
-        column_price[column] -= so_far - way
-        if taken_by is not None:
-            row_price[taken_by] += so_far - way
-    return here, previous
 
 
 def rails_named(rails: Sequence[tuple[str, str]], gpus: Iterable[Gpu], nics: Iterable[Nic], tree: Tree) -> Outcome:
@@ -421,61 +340,3 @@ def _odd_ones(pairings: Sequence[Pairing]) -> list[Finding]:
         for each in pairings
         if usual and each.distance and each.distance > usual
     ]
-
-
-def pod_rails(pod_gpus: Collection[str], assignments: Iterable[Assignment]) -> tuple[Assignment, ...]:
-    """The rails that belong to a pod's GPUs, given by PCI address or by UUID."""
-    return tuple(each for each in assignments if each.gpu and _is_among(each.gpu, pod_gpus))
-
-
-def _is_among(gpu: Gpu, names: Collection[str]) -> bool:
-    return gpu.pci in names or bool(gpu.uuid and gpu.uuid in names)
-
-
-def check_policy(
-    pod_gpus: Collection[str],
-    taken: Collection[str],
-    assignments: Iterable[Assignment],
-    policy: Policy = Policy(),  # noqa: B008 - a NamedTuple cannot change
-) -> Verdict:
-    """What is wrong with a pod that has these GPUs (PCI addresses or UUIDs) and takes the rails ``taken``."""
-    everything = tuple(assignments)
-    own = pod_rails(pod_gpus, everything)
-    refusals: list[Finding] = []
-    warnings: list[Finding] = []
-    for rule, findings in (
-        (policy.missing, _missing(pod_gpus, taken, own)),
-        (policy.foreign, _foreign(taken, own, everything)),
-        (policy.far, _far([each for each in own if each.rail in taken], policy.farthest)),
-    ):
-        if rule == "refuse":
-            refusals += findings
-        elif rule == "warn":
-            warnings += findings
-    return Verdict(tuple(refusals), tuple(warnings))
-
-
-def _missing(pod_gpus: Collection[str], taken: Collection[str], own: Sequence[Assignment]) -> list[Finding]:
-    served = {name for each in own if each.gpu for name in (each.gpu.pci, each.gpu.uuid)}
-    findings = [Finding(f"GPU {name}", "has no rail on this node") for name in sorted(set(pod_gpus) - served)]
-    left = [each for each in own if each.rail not in taken]
-    return findings + [Finding(str(each.gpu), f"its rail {each.rail} is not one of the pod's") for each in left]
-
-
-def _foreign(taken: Collection[str], own: Sequence[Assignment], everything: Sequence[Assignment]) -> list[Finding]:
-    """Rails of other GPUs. A rail without a GPU (fewer GPUs than NICs) is nobody's and free to take."""
-    others = [each for each in everything if each.gpu and each.rail in taken and each not in own]
-    return [Finding(f"rail {each.rail}", f"belongs to {each.gpu}, which the pod does not have") for each in others]
-
-
-def _far(own: Sequence[Assignment], farthest: Distance) -> list[Finding]:
-    findings = []
-    for each in own:
-        if each.distance is None or each.nearest is None:
-            continue
-        far = f"{each.nic} is {each.distance.name} from {each.gpu}"
-        if each.distance > farthest:
-            findings.append(Finding(f"rail {each.rail}", f"{far}; the policy allows {farthest.name}"))
-        elif each.distance > each.nearest:
-            findings.append(Finding(f"rail {each.rail}", f"{far}, which has a NIC at {each.nearest.name}"))
-    return findings

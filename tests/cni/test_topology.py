@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cni.policy import Policy, check_policy, pod_rails
 from cni.topology import (
     Assignment,
     Distance,
@@ -20,13 +21,10 @@ from cni.topology import (
     Nic,
     Outcome,
     Pairing,
-    Policy,
-    check_policy,
     distance,
     gpus,
     nics,
     pair,
-    pod_rails,
     rails_auto,
     rails_named,
 )
