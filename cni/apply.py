@@ -16,13 +16,16 @@ from cni.steps import (
     AddAddress,
     AddRoute,
     AddRule,
+    AwaitGid,
     Bring,
     CreateLink,
     DeleteGroup,
     DeleteRule,
     HostNic,
     MoveLink,
+    MoveRdma,
     RestoreLink,
+    RestoreRdma,
     SetConf,
     SetSysctl,
     Step,
@@ -39,6 +42,7 @@ _GONE = (errno.ENOENT, errno.ENODEV, errno.ESRCH, errno.EADDRNOTAVAIL)
 _RETURN_WAIT = (
     2.0  # seconds for the kernel to hand a NIC of a dying namespace back (cleanup_net works in the background)
 )
+_GID_WAIT = 2.0  # seconds; the kernel fills the GID table from a work queue, usually within milliseconds
 _POLL = 0.05
 
 _HOST_SIDE = (CreateLink, MoveLink)
@@ -113,6 +117,8 @@ class Kernel:
                 for step in batch:
                     if isinstance(step, DeleteGroup):
                         self._each_unless_gone([link.delete_group(step.group)])
+            case MoveRdma() | RestoreRdma() | AwaitGid():
+                self._run_rdma(batch)
             case RestoreLink():
                 self._restore([step for step in batch if isinstance(step, RestoreLink)])
             case _:
@@ -164,6 +170,31 @@ class Kernel:
             for step in batch:
                 if isinstance(step, SetSysctl):
                     sysctl.write(step.value, "net", step.family, "conf", step.rail, step.key)
+
+    def _run_rdma(self, batch: Sequence[Step]) -> None:
+        from cni.rdma import RdmaMover  # only where there is RDMA
+
+        mover = RdmaMover(self.pod)
+        mover.enter([step for step in batch if isinstance(step, MoveRdma)])
+        mover.leave([step for step in batch if isinstance(step, RestoreRdma)])
+        self._await_gids([step for step in batch if isinstance(step, AwaitGid)])
+
+    def _await_gids(self, steps: Sequence[AwaitGid]) -> None:
+        if not steps or self.pod is None:
+            return
+        from cni.gather import gids
+
+        deadline = time.monotonic() + _GID_WAIT
+        while True:
+            found = gids(self.pod, steps)
+            absent = [step for step in steps if (step.device, step.address) not in found]
+            if not absent:
+                return
+            if time.monotonic() >= deadline:
+                raise HostError(
+                    "await the RoCE v2 GID of", f"{absent[0].address} on {absent[0].device}", errno.ETIMEDOUT
+                )
+            time.sleep(_POLL)
 
     def _resolve(self) -> None:
         """Names to indexes, once: the links of an attachment exist before anything is done to them."""

@@ -15,9 +15,11 @@ from cni.ipam import Range, disjoint, hands_out, parse_ranges
 from cni.spec import DEFAULT_STATE_DIR, Json, ifname_problem, network_name_problem
 from conf.errors import ConfigError, Finding
 
-__all__ = ["MODES", "NetConf", "Rail", "parse"]
+__all__ = ["MODES", "WHOLE", "NetConf", "Rail", "parse"]
 
 MODES = ("macvlan", "ipvlan", "host-device")
+WHOLE = ("host-device", "sriov")
+"""Modes in which a pod has a NIC to itself."""
 _LATER_MODES = ("sriov",)
 _VF_KEYS = ("vlan", "vlanQoS", "vlanProto", "trust", "spoofchk", "link_state", "min_tx_rate", "max_tx_rate", "pf")
 
@@ -27,10 +29,11 @@ _FOREIGN_KEYS = frozenset(
     {"cniVersion", "name", "type", "prevResult", "capabilities", "runtimeConfig", "args", "dns", "ipam"}
     | {"deviceID", "pciBusID", "disableCheck", "disableGC"}
 )
-_RAIL_KEYS = frozenset({"name", "netdev", "pci", "mode", "mtu", "mac", "ipam"})
+_RAIL_KEYS = frozenset({"name", "netdev", "pci", "mode", "mtu", "mac", "ipam", "rdmaName"})
 _IPAM_KEYS = frozenset({"ranges", "routes"})
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-1][0-9a-fA-F]\.[0-7]")
 _MAC = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
+_RDMA_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,62}")
 _MTU_MIN, _MTU_MAX = 576, 65535
 _TABLE_MAX = 2**32 - 1
 _RESERVED_TABLES = range(253, 256)  # default, main, local
@@ -52,6 +55,8 @@ class Rail(NamedTuple):
     ranges: tuple[Range, ...]
     routes: tuple[tuple[str, str], ...]
     """(destination, gateway) beyond the rail's subnets."""
+    rdma_name: str = ""
+    """Name of the RDMA device in the pod, where it moves; empty keeps the host's."""
 
 
 class NetConf(NamedTuple):
@@ -254,11 +259,18 @@ def _rail(raw: object, path: str) -> tuple[Rail | None, list[Finding]]:
         findings.append(Finding(f"{path}.mac", f"{_short(mac)} is no unicast MAC address"))
     elif mac and raw.get("mode") == "ipvlan":
         findings.append(Finding(f"{path}.mac", "an ipvlan has its NIC's MAC address"))
+    rdma_name = raw.get("rdmaName", "")
+    if rdma_name != "" and (not isinstance(rdma_name, str) or not _RDMA_NAME.fullmatch(rdma_name)):
+        findings.append(
+            Finding(f"{path}.rdmaName", f"{_short(rdma_name)} is no name of up to 63 letters, digits, _ or -")
+        )
+    elif rdma_name and raw.get("mode", "macvlan") not in WHOLE:
+        findings.append(Finding(f"{path}.rdmaName", "is only for a pod that has the NIC to itself (mode host-device)"))
     ranges, routes, wrong = _ipam(raw.get("ipam"), f"{path}.ipam")
     findings += wrong
     if findings:
         return None, findings
-    rail = Rail(str(name), nic, raw.get("mode", "macvlan"), raw.get("mtu"), mac.lower(), ranges, routes)
+    rail = Rail(str(name), nic, raw.get("mode", "macvlan"), raw.get("mtu"), mac.lower(), ranges, routes, rdma_name)
     return rail, []
 
 

@@ -8,17 +8,21 @@ never answers ARP for its siblings; addresses before it is up, so that the kerne
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from cni.netconf import Rail
+from cni.netconf import WHOLE, Rail
 from cni.steps import (
     AddAddress,
     AddRoute,
     AddRule,
+    AwaitGid,
     Bring,
     CreateLink,
     HostNic,
+    HostRdma,
     MoveLink,
+    MoveRdma,
     SetConf,
     SetSysctl,
     Step,
@@ -49,6 +53,10 @@ class HostView(NamedTuple):
     addresses: tuple[Address, ...]
     uplinks: frozenset[int]
     """Indexes of devices that carry a default route of the host."""
+    rdma: Mapping[int, HostRdma] = MappingProxyType({})
+    """RDMA devices by the index of their network device."""
+    exclusive: bool = False
+    """Whether an RDMA device belongs to one network namespace, or is shared by all."""
 
 
 class Lease(NamedTuple):
@@ -82,6 +90,9 @@ def problems(rails: Sequence[Rail], view: HostView, taken: frozenset[str]) -> li
             names = ", ".join(sorted(each.name for each in view.devices if each.name != "lo"))
             findings.append(Finding(where, f"NIC {rail.nic} does not exist on this host (it has: {names or 'none'})"))
             continue
+        if rail.rdma_name and not (view.exclusive and device.ifindex in view.rdma):
+            reason = "has no RDMA device" if view.exclusive else "RDMA devices are shared by all namespaces here"
+            findings.append(Finding(where, f"rdmaName: cannot rename: NIC {rail.nic}: {reason}"))
         if device.ifindex in seen:
             findings.append(Finding(where, f"NIC {rail.nic} is already used by rail {seen[device.ifindex]}"))
         seen.setdefault(device.ifindex, rail.name)
@@ -94,7 +105,7 @@ def _unfit(rail: Rail, device: NetDev, view: HostView) -> list[str]:
     if device.master:
         master = next((each.name for each in view.devices if each.ifindex == device.master), str(device.master))
         sentences.append(f"NIC {device.name} is a port of {master}; name {master} itself, or take the NIC out of it")
-    if rail.mode == "host-device":
+    if rail.mode in WHOLE:
         if device.ifindex in view.uplinks:
             sentences.append(f"NIC {device.name} carries the host's default route; moving it would cut the node off")
         if device.name == "lo":
@@ -133,6 +144,8 @@ def plan(
     """
     # Steps of one kind stand together: what follows one another on one socket travels in one system call.
     links: list[Step] = []
+    rdma: list[Step] = []
+    gids: list[Step] = []
     settings: list[Step] = []
     sysctls: list[Step] = []
     addresses: list[Step] = []
@@ -143,6 +156,9 @@ def plan(
         assert device is not None  # noqa: S101 - problems() found nothing
         own = leases[rail.name]
         links.append(_link(rail, device, view, group))
+        moves, waits = _rdma(rail, device, view, own)
+        rdma += moves
+        gids += waits
         settings.append(_settings(rail, device))
         if any(":" in lease.prefix for lease in own):
             sysctls += [SetSysctl(rail.name, "ipv6", key, value) for key, value in _CONF6]
@@ -151,11 +167,11 @@ def plan(
         number = numbers[rail.name]
         table = None if table_base is None else table_base + number
         routing += _routing(rail, own, table, _PRIORITY_BASE + number)
-    return (*links, *sysctls, *settings, *addresses, *ups, *routing)
+    return (*links, *rdma, *sysctls, *settings, *addresses, *ups, *routing, *gids)
 
 
 def _link(rail: Rail, device: NetDev, view: HostView, group: int) -> Step:
-    if rail.mode != "host-device":
+    if rail.mode not in WHOLE:
         return CreateLink(rail.name, rail.mode, device.name, device.ifindex, rail.mtu or device.mtu, rail.mac, group)
     nic = HostNic(
         ifindex=device.ifindex,
@@ -177,8 +193,19 @@ def _link(rail: Rail, device: NetDev, view: HostView, group: int) -> Step:
     return MoveLink(rail.name, nic)
 
 
+def _rdma(rail: Rail, device: NetDev, view: HostView, leases: Sequence[Lease]) -> tuple[list[Step], list[Step]]:
+    """The move of a NIC's RDMA device, if it has one that must move, and the GIDs that its addresses must get."""
+    found = view.rdma.get(device.ifindex)
+    if found is None or rail.mode not in WHOLE:
+        return [], []
+    name = (rail.rdma_name or found.name) if view.exclusive else found.name
+    moves: list[Step] = [MoveRdma(rail.name, found, name)] if view.exclusive else []
+    addresses = [lease.prefix.partition("/")[0] for lease in leases]
+    return moves, [AwaitGid(rail.name, name, address, view.exclusive) for address in addresses]
+
+
 def _settings(rail: Rail, device: NetDev) -> SetConf:
-    if rail.mode != "host-device":
+    if rail.mode not in WHOLE:
         return SetConf(rail.name, 0, "", _CONF4)  # created with its MTU and MAC
     return SetConf(rail.name, rail.mtu if rail.mtu and rail.mtu != device.mtu else 0, rail.mac, _CONF4)
 

@@ -13,13 +13,17 @@ __all__ = [
     "AddAddress",
     "AddRoute",
     "AddRule",
+    "AwaitGid",
     "Bring",
     "CreateLink",
     "DeleteGroup",
     "DeleteRule",
     "HostNic",
+    "HostRdma",
     "MoveLink",
+    "MoveRdma",
     "RestoreLink",
+    "RestoreRdma",
     "SetConf",
     "SetSysctl",
     "Step",
@@ -48,6 +52,17 @@ class HostNic(NamedTuple):
         return f"{self.name} ({self.pci})" if self.pci else self.name
 
 
+class HostRdma(NamedTuple):
+    """An RDMA device as it was on the host. ``dev_index`` stays with it through moves and renames."""
+
+    dev_index: int
+    name: str
+    node_guid: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class CreateLink(NamedTuple):
     """Create a macvlan or ipvlan on a NIC, straight in the pod's namespace under its final name."""
 
@@ -72,6 +87,33 @@ class MoveLink(NamedTuple):
 
     def __str__(self) -> str:
         return f"move {self.nic} into the pod as {self.rail}"
+
+
+class MoveRdma(NamedTuple):
+    """Move a NIC's RDMA device into the pod, after the NIC (exclusive mode only)."""
+
+    rail: str
+    device: HostRdma
+    name: str
+    """Its name in the pod."""
+
+    def __str__(self) -> str:
+        renamed = f" as {self.name}" if self.name != self.device.name else ""
+        return f"move RDMA device {self.device} of {self.rail} into the pod{renamed}"
+
+
+class AwaitGid(NamedTuple):
+    """Wait until the kernel has made the RoCE v2 GID of an address: a program that starts at once must find it."""
+
+    rail: str
+    device: str
+    """The RDMA device's name where ``inside`` says."""
+    address: str
+    inside: bool
+    """Whether the device is the pod's alone (exclusive mode) and so only to be seen from there."""
+
+    def __str__(self) -> str:
+        return f"await the RoCE v2 GID of {self.address} on {self.device}"
 
 
 class SetConf(NamedTuple):
@@ -179,9 +221,21 @@ class RestoreLink(NamedTuple):
         return f"return {self.rail} to the host as {self.nic}"
 
 
+class RestoreRdma(NamedTuple):
+    """Undo of MoveRdma: back to the host under its name, before its NIC."""
+
+    rail: str
+    device: HostRdma
+
+    def __str__(self) -> str:
+        return f"return RDMA device {self.device} of {self.rail} to the host"
+
+
 Step = (
     CreateLink
     | MoveLink
+    | MoveRdma
+    | AwaitGid
     | SetConf
     | SetSysctl
     | AddAddress
@@ -191,6 +245,7 @@ Step = (
     | DeleteRule
     | DeleteGroup
     | RestoreLink
+    | RestoreRdma
 )
 
 _KINDS: dict[str, Any] = {
@@ -198,6 +253,8 @@ _KINDS: dict[str, Any] = {
     for each in (
         CreateLink,
         MoveLink,
+        MoveRdma,
+        AwaitGid,
         SetConf,
         SetSysctl,
         AddAddress,
@@ -207,6 +264,7 @@ _KINDS: dict[str, Any] = {
         DeleteRule,
         DeleteGroup,
         RestoreLink,
+        RestoreRdma,
     )
 }
 
@@ -223,11 +281,12 @@ def undo(steps: Sequence[Step], *, netns_alive: bool) -> tuple[Step, ...]:
     """
     reverse = tuple(reversed(steps))
     restore: list[Step] = [RestoreLink(step.rail, step.nic) for step in reverse if isinstance(step, MoveLink)]
+    rdma: list[Step] = [RestoreRdma(step.rail, step.device) for step in reverse if isinstance(step, MoveRdma)]
     if not netns_alive:
-        return tuple(restore)
+        return (*rdma, *restore)
     rules: list[Step] = [DeleteRule(*step) for step in reverse if isinstance(step, AddRule)]
     groups = dict.fromkeys(step.group for step in reverse if isinstance(step, CreateLink))
-    return (*rules, *restore, *(DeleteGroup(group) for group in groups))
+    return (*rdma, *rules, *restore, *(DeleteGroup(group) for group in groups))
 
 
 def dump(steps: Iterable[Step]) -> list[list[Any]]:
@@ -241,8 +300,11 @@ def load(values: Iterable[Sequence[Any]]) -> tuple[Step, ...]:
     try:
         for name, *fields in values:
             step = _typed(_KINDS[name](*(_tuples(field) for field in fields)))
-            moved = isinstance(step, MoveLink | RestoreLink)
-            steps.append(step._replace(nic=_typed(HostNic(*step.nic))) if moved else step)
+            if isinstance(step, MoveLink | RestoreLink):
+                step = step._replace(nic=_typed(HostNic(*step.nic)))
+            elif isinstance(step, MoveRdma | RestoreRdma):
+                step = step._replace(device=_typed(HostRdma(*step.device)))
+            steps.append(step)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"damaged journal: {error!r}") from error
     return tuple(steps)

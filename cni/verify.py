@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from cni.steps import AddAddress, AddRoute, AddRule, Bring, CreateLink, MoveLink, SetConf, SetSysctl, Step
+from cni.steps import (
+    AddAddress,
+    AddRoute,
+    AddRule,
+    AwaitGid,
+    Bring,
+    CreateLink,
+    MoveLink,
+    MoveRdma,
+    SetConf,
+    SetSysctl,
+    Step,
+)
 from host.addr import Address
 from host.link import NetDev
 from host.route import KernelRoute
@@ -29,6 +41,10 @@ class PodView(NamedTuple):
     rules: tuple[Rule, ...]
     sysctls: Mapping[tuple[str, str, str], str]
     """(family, interface, key) to value, for those that were asked for."""
+    rdma: frozenset[str] = frozenset()
+    """Names of the RDMA devices that moved here."""
+    gids: frozenset[tuple[str, str]] = frozenset()
+    """(RDMA device, address) that have a RoCE v2 GID."""
 
 
 def differences(steps: Iterable[Step], view: PodView) -> list[str]:
@@ -39,6 +55,13 @@ def differences(steps: Iterable[Step], view: PodView) -> list[str]:
     for step in steps:
         if isinstance(step, AddRule):
             lines += _rule(step, view)
+        elif isinstance(step, MoveRdma):
+            lines += [] if step.name in view.rdma else [f"{step.rail}: RDMA device: wanted {step.name}, got none"]
+        elif isinstance(step, AwaitGid):
+            have = (step.device, step.address) in view.gids
+            lines += (
+                [] if have else [f"{step.rail}: RoCE v2 GID: wanted one for {step.address} on {step.device}, got none"]
+            )
         elif not isinstance(step, CreateLink | MoveLink | SetConf | SetSysctl | AddAddress | Bring | AddRoute):
             continue
         elif step.rail not in devices:

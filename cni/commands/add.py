@@ -23,7 +23,7 @@ from cni.lifecycle import (
     release,
     sweep,
 )
-from cni.netconf import NetConf, Rail
+from cni.netconf import WHOLE, NetConf, Rail
 from cni.plan import HostView, Lease, nic_of, plan, problems
 from cni.selection import select
 from cni.spec import Call, Interface, Ip, Json, chain
@@ -138,12 +138,12 @@ class _Addition(NamedTuple):
             preferred = {(row.rail, row.family): row.prefix for row in self.store.leases(earlier.id)}
             self._raise_first(release(self.store, earlier, self.host, self.call.netns))
         self._evict_dead_owners()
-        whole = nic_locks(rail.nic for rail in self.rails if rail.mode == "host-device")
+        whole = nic_locks(rail.nic for rail in self.rails if rail.mode in WHOLE)
         with hold(self.store.lock_path, whole, LOCK_TIMEOUT):
             return self._build(kernel, preferred)
 
     def _build(self, kernel: apply.Kernel, preferred: Mapping[tuple[str, int], str]) -> Json:
-        view = gather.host_view(self.host)
+        view = gather.host_view(self.host, rdma=any(rail.mode in WHOLE for rail in self.rails))
         taken = frozenset(device.name for device in link.devices(kernel.socket()))
         row, steps = self._journal(view, taken, preferred)
         try:
@@ -206,7 +206,7 @@ class _Addition(NamedTuple):
         for rail in self.rails:
             device = nic_of(rail, view)
             names = {rail.nic, *((device.name, device.pci) if device else ())} - {""}
-            wants_whole = rail.mode == "host-device"
+            wants_whole = rail.mode in WHOLE
             for name in sorted(names):
                 for owner, exclusive in self.store.claimants(name):
                     # Alone and dead is refused as well: it died after _evict_dead_owners had looked.
@@ -223,7 +223,7 @@ class _Addition(NamedTuple):
                 self.store.claim(name, row, exclusive=True)
         for rail in self.rails:
             device = nic_of(rail, view)
-            if rail.mode != "host-device" and device is not None:
+            if rail.mode not in WHOLE and device is not None:
                 for name in {device.name, device.pci} - {""}:
                     self.store.claim(name, row, exclusive=False)
 

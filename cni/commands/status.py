@@ -9,7 +9,7 @@ from __future__ import annotations
 from cni import gather, netconf
 from cni.errors import CniError, Code
 from cni.lifecycle import is_alive, open_store
-from cni.netconf import Rail
+from cni.netconf import WHOLE, Rail
 from cni.plan import HostView, nic_of
 from cni.spec import Json
 from cni.store import Store
@@ -40,6 +40,6 @@ def _reason(rail: Rail, view: HostView, store: Store) -> str:
     if device is None:
         owned = any(exclusive and is_alive(owner) for owner, exclusive in store.claimants(rail.nic))
         return "" if owned else f"{rail.name}: NIC {rail.nic} does not exist"
-    if rail.mode != "host-device" and not (device.up and device.carrier):
+    if rail.mode not in WHOLE and not (device.up and device.carrier):
         return f"{rail.name}: NIC {device.name} is {'without carrier' if device.up else 'down'}"
     return ""
