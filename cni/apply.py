@@ -26,8 +26,10 @@ from cni.steps import (
     MoveRdma,
     RestoreLink,
     RestoreRdma,
+    RestoreVf,
     SetConf,
     SetSysctl,
+    SetVf,
     Step,
 )
 from host import addr, link, route, rule, sysctl
@@ -119,6 +121,8 @@ class Kernel:
                         self._each_unless_gone([link.delete_group(step.group)])
             case MoveRdma() | RestoreRdma() | AwaitGid():
                 self._run_rdma(batch)
+            case SetVf() | RestoreVf():
+                self._run_vf(batch)
             case RestoreLink():
                 self._restore([step for step in batch if isinstance(step, RestoreLink)])
             case _:
@@ -170,6 +174,15 @@ class Kernel:
             for step in batch:
                 if isinstance(step, SetSysctl):
                     sysctl.write(step.value, "net", step.family, "conf", step.rail, step.key)
+
+    def _run_vf(self, batch: Sequence[Step]) -> None:
+        from cni.vf import restore_vf, set_vf  # only for rails with a VF
+
+        for step in batch:
+            if isinstance(step, SetVf):
+                set_vf(step, self.host)
+            elif isinstance(step, RestoreVf):
+                restore_vf(step, self.host)
 
     def _run_rdma(self, batch: Sequence[Step]) -> None:
         from cni.rdma import RdmaMover  # only where there is RDMA
@@ -261,9 +274,10 @@ class Kernel:
 
     def _stayed_home(self, nic: HostNic) -> bool:
         """Whether the NIC never left: then nothing in the pod is it, however alike."""
-        identity = (nic.ifindex, nic.name, nic.kind, nic.pci, nic.mac)
+        identity = (nic.ifindex, nic.name, nic.kind, nic.pci)
         return any(
-            identity == (each.ifindex, each.name, each.kind, each.pci, each.mac) for each in link.devices(self.host)
+            identity == (each.ifindex, each.name, each.kind, each.pci) and nic.mac in ("", each.mac)
+            for each in link.devices(self.host)
         )
 
     def _bring_home(self, device: link.NetDev, nic: HostNic) -> None:
@@ -300,8 +314,8 @@ class Kernel:
         if device.name != name:
             self.host.run([link.update(index, up=False, target=name), link.rename(index, name)])
         requests = []
-        if (device.mtu, device.mac) != (nic.mtu, nic.mac):
-            requests.append(link.update(index, up=False, mtu=nic.mtu, mac=nic.mac, target=name))
+        if (device.mtu, device.mac) != (nic.mtu, nic.mac or device.mac):
+            requests.append(link.update(index, up=False, mtu=nic.mtu, mac=nic.mac or None, target=name))
         absent = [each for each in nic.altnames if each not in device.altnames]
         requests += [link.add_altnames(index, absent, target=name)] if absent else []
         requests.append(link.update(index, up=nic.up, conf4=nic.conf4, target=name))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from cni.plan import HostView
+from cni.netconf import WHOLE, Rail
+from cni.plan import HostView, VfSeat
 from cni.steps import AddAddress, AwaitGid, HostRdma, MoveRdma, SetSysctl, Step
 from cni.verify import PodView
 from host import addr, link, netns, route, rule, sysctl
@@ -13,13 +14,13 @@ from host.errors import HostError
 from host.inet import AF_INET, AF_INET6
 from host.netlink import Route
 
-__all__ = ["gids", "has_rdma", "host_view", "pod_view"]
+__all__ = ["gids", "has_rdma", "host_view", "names_of", "pod_view"]
 
 _CLASS = "/sys/class/infiniband"
 
 
-def host_view(connection: Route, *, rdma: bool = False) -> HostView:
-    """The namespace that the plugin runs in; with ``rdma`` its RDMA devices too."""
+def host_view(connection: Route, rails: Sequence[Rail] = ()) -> HostView:
+    """The namespace that the plugin runs in; for ``rails`` that take NICs whole, RDMA devices and VFs too."""
     defaults = [
         device
         for family in (AF_INET, AF_INET6)
@@ -28,8 +29,65 @@ def host_view(connection: Route, *, rdma: bool = False) -> HostView:
         for device in (each.device, *each.legs)
         if device
     ]
-    devices, exclusive = _rdma() if rdma and has_rdma() else ({}, False)
-    return HostView(link.devices(connection), addr.addresses(connection), frozenset(defaults), devices, exclusive)
+    view = HostView(link.devices(connection), addr.addresses(connection), frozenset(defaults))
+    if any(rail.mode in WHOLE for rail in rails) and has_rdma():
+        devices, exclusive = _rdma()
+        view = view._replace(rdma=devices, exclusive=exclusive)
+    virtual = [rail for rail in rails if rail.mode == "sriov"]
+    if virtual:
+        seats, pools = _virtual_functions(connection, virtual, view.devices)
+        view = view._replace(vfs=seats, pools=pools)
+    return view
+
+
+def names_of(rail: Rail) -> tuple[str, ...]:
+    """What a rail's NIC may be claimed under: its name, or the VFs that it may choose from."""
+    if not rail.pf:
+        return (rail.nic,)
+    from host import pci  # only for rails with a VF
+
+    try:
+        return pci.read(rail.pf).vfs if ":" in rail.pf else ()
+    except HostError:
+        return ()
+
+
+def _virtual_functions(
+    connection: Route, rails: Sequence[Rail], devices: Sequence[link.NetDev]
+) -> tuple[dict[str, VfSeat], dict[str, tuple[str, ...]]]:
+    """The VFs that ``rails`` name or may choose from, and the pools."""
+    from host import pci, sriov  # only for rails with a VF
+
+    by_pci = {device.pci: device for device in devices if device.pci}
+    by_name = {name: device.pci for device in devices for name in (device.name, *device.altnames)}
+    pools: dict[str, tuple[str, ...]] = {}
+    seats: dict[str, VfSeat] = {}
+    states: dict[str, dict[int, tuple[object, ...]]] = {}
+    for rail in rails:
+        wanted = rail.pf or rail.nic
+        try:
+            function = pci.read(wanted if ":" in wanted else by_name[wanted])
+        except (HostError, KeyError, ValueError):
+            continue  # problems() says that it is not there
+        if rail.pf:
+            pools[rail.pf] = function.vfs
+        physical = function if rail.pf else pci.read(function.pf) if function.pf else None
+        if physical is None:
+            continue
+        pf = by_pci.get(physical.address)
+        if pf is not None and physical.address not in states:
+            found = sriov.vfs(connection, pf.ifindex, target=pf.name)
+            states[physical.address] = {state.vf: tuple(state) for state in found}
+        for address in function.vfs if rail.pf else (function.address,):
+            seats[address] = VfSeat(
+                pci=address,
+                driver=pci.read(address).driver,
+                pf=physical.address,
+                pf_name=pf.name if pf else "",
+                pf_up=pf.up if pf else False,
+                state=states.get(physical.address, {}).get(physical.vfs.index(address), ()),
+            )
+    return seats, pools
 
 
 def has_rdma() -> bool:

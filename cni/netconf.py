@@ -13,15 +13,14 @@ from typing import Any, NamedTuple
 from cni.errors import UnsupportedFieldError
 from cni.ipam import Range, disjoint, hands_out, parse_ranges
 from cni.spec import DEFAULT_STATE_DIR, Json, ifname_problem, network_name_problem
+from cni.vfconf import VF_KEYS, VfSettings, parse_vf
 from conf.errors import ConfigError, Finding
 
 __all__ = ["MODES", "WHOLE", "NetConf", "Rail", "parse"]
 
-MODES = ("macvlan", "ipvlan", "host-device")
+MODES = ("macvlan", "ipvlan", "host-device", "sriov")
 WHOLE = ("host-device", "sriov")
 """Modes in which a pod has a NIC to itself."""
-_LATER_MODES = ("sriov",)
-_VF_KEYS = ("vlan", "vlanQoS", "vlanProto", "trust", "spoofchk", "link_state", "min_tx_rate", "max_tx_rate", "pf")
 
 _TOP_KEYS = frozenset({"attach", "rails", "routing", "resultIPs", "stateDir", "agent"})
 # What the specification, libcni and Multus put beside the plugin's own keys.
@@ -29,7 +28,7 @@ _FOREIGN_KEYS = frozenset(
     {"cniVersion", "name", "type", "prevResult", "capabilities", "runtimeConfig", "args", "dns", "ipam"}
     | {"deviceID", "pciBusID", "disableCheck", "disableGC"}
 )
-_RAIL_KEYS = frozenset({"name", "netdev", "pci", "mode", "mtu", "mac", "ipam", "rdmaName"})
+_RAIL_KEYS = frozenset({"name", "netdev", "pci", "mode", "mtu", "mac", "ipam", "rdmaName", "pf"})
 _IPAM_KEYS = frozenset({"ranges", "routes"})
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-1][0-9a-fA-F]\.[0-7]")
 _MAC = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
@@ -55,6 +54,9 @@ class Rail(NamedTuple):
     ranges: tuple[Range, ...]
     routes: tuple[tuple[str, str], ...]
     """(destination, gateway) beyond the rail's subnets."""
+    pf: str = ""
+    """Mode sriov: the physical function (PCI address or netdev) whose VFs are the pool; empty when ``nic`` is a VF."""
+    vf: VfSettings = VfSettings()
     rdma_name: str = ""
     """Name of the RDMA device in the pod, where it moves; empty keeps the host's."""
 
@@ -240,11 +242,11 @@ def _clashes(path: str, rail: Rail, earlier: Rail) -> list[Finding]:
 def _rail(raw: object, path: str) -> tuple[Rail | None, list[Finding]]:
     if not isinstance(raw, Mapping):
         return None, [Finding(path, "must be an object")]
-    findings = _unknown(raw, _RAIL_KEYS | frozenset(_VF_KEYS), f"{path}.")
+    findings = _unknown(raw, _RAIL_KEYS | frozenset(VF_KEYS), f"{path}.")
     findings += [
         Finding(f"{path}.{key}", f"belongs to mode sriov, not to {_short(raw.get('mode', 'macvlan'))}")
-        for key in _VF_KEYS
-        if key in raw
+        for key in (*VF_KEYS, "pf")
+        if key in raw and raw.get("mode") != "sriov"
     ]
     name = raw.get("name")
     problem = ifname_problem(name) if isinstance(name, str) else "is missing or no string"
@@ -252,7 +254,7 @@ def _rail(raw: object, path: str) -> tuple[Rail | None, list[Finding]]:
         findings.append(Finding(f"{path}.name", f"{_short(name)} {problem}"))
     elif name in ("lo", "all", "default") or "%" in str(name):
         findings.append(Finding(f"{path}.name", f"{name!r} has a meaning of its own to the kernel"))
-    nic, wrong = _nic(raw, path)
+    nic, pf, wrong = _nic(raw, path)
     findings += wrong + _mode(raw, path) + _mtu(raw, path)
     mac = raw.get("mac", "")
     if mac != "" and not _is_mac(mac):
@@ -266,32 +268,39 @@ def _rail(raw: object, path: str) -> tuple[Rail | None, list[Finding]]:
         )
     elif rdma_name and raw.get("mode", "macvlan") not in WHOLE:
         findings.append(Finding(f"{path}.rdmaName", "is only for a pod that has the NIC to itself (mode host-device)"))
+    vf, wrong = parse_vf(raw, path) if raw.get("mode") == "sriov" else (VfSettings(), [])
+    findings += wrong
     ranges, routes, wrong = _ipam(raw.get("ipam"), f"{path}.ipam")
     findings += wrong
     if findings:
         return None, findings
-    rail = Rail(str(name), nic, raw.get("mode", "macvlan"), raw.get("mtu"), mac.lower(), ranges, routes, rdma_name)
+    rail = Rail(
+        str(name), nic, raw.get("mode", "macvlan"), raw.get("mtu"), mac.lower(), ranges, routes, pf, vf, rdma_name
+    )
     return rail, []
 
 
-def _nic(raw: Mapping[str, Any], path: str) -> tuple[str, list[Finding]]:
-    netdev, pci = raw.get("netdev"), raw.get("pci")
-    if (netdev is None) == (pci is None):
-        return "", [Finding(path, "name the NIC by exactly one of netdev and pci")]
-    if pci is not None:
-        if not isinstance(pci, str) or not _PCI.fullmatch(pci):
-            return "", [Finding(f"{path}.pci", f"{_short(pci)} is no PCI address such as 0000:18:00.0")]
-        return pci.lower(), []
-    problem = ifname_problem(netdev) if isinstance(netdev, str) else "is no string"
-    return (str(netdev), []) if not problem else ("", [Finding(f"{path}.netdev", f"{_short(netdev)} {problem}")])
+def _nic(raw: Mapping[str, Any], path: str) -> tuple[str, str, list[Finding]]:
+    """The NIC, or the PF whose VFs are the pool to choose from."""
+    given = [key for key in ("netdev", "pci", "pf") if raw.get(key) is not None]
+    if len(given) != 1:
+        ways = "netdev, pci (the VF) and pf (any free VF of it)" if raw.get("mode") == "sriov" else "netdev and pci"
+        return "", "", [Finding(path, f"name the NIC by exactly one of {ways}")]
+    key, value = given[0], raw[given[0]]
+    if key == "pci" or (key == "pf" and isinstance(value, str) and ":" in value):
+        problem = "" if isinstance(value, str) and _PCI.fullmatch(value) else "is no PCI address such as 0000:18:00.0"
+    else:
+        problem = ifname_problem(value) if isinstance(value, str) else "is no string"
+    if problem:
+        return "", "", [Finding(f"{path}.{key}", f"{_short(value)} {problem}")]
+    name = value.lower() if ":" in value else value
+    return ("", name, []) if key == "pf" else (name, "", [])
 
 
 def _mode(raw: Mapping[str, Any], path: str) -> list[Finding]:
     mode = raw.get("mode", "macvlan")
     if mode in MODES:
         return []
-    if mode in _LATER_MODES:
-        return [Finding(f"{path}.mode", f"{mode!r} is not available in this release; use {', '.join(MODES)}")]
     return [Finding(f"{path}.mode", f"{_short(mode)} is none of {', '.join(MODES)}")]
 
 

@@ -7,9 +7,9 @@ never answers ARP for its siblings; addresses before it is up, so that the kerne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cni.netconf import WHOLE, Rail
 from cni.steps import (
@@ -25,13 +25,14 @@ from cni.steps import (
     MoveRdma,
     SetConf,
     SetSysctl,
+    SetVf,
     Step,
 )
 from conf.errors import Finding
 from host.addr import Address
 from host.link import NetDev
 
-__all__ = ["HostView", "Lease", "nic_of", "plan", "problems"]
+__all__ = ["HostView", "Lease", "VfSeat", "choose_vf", "nic_of", "plan", "problems"]
 
 MAIN_TABLE = 254
 
@@ -42,8 +43,39 @@ _CONF4 = (("arp_ignore", 1), ("arp_announce", 2), ("rp_filter", 2), ("arp_notify
 # A rail's IPv6 comes from us alone: no router may add addresses or a default route through a rail.
 _CONF6 = (("disable_ipv6", "0"), ("accept_ra", "0"), ("ndisc_notify", "1"))
 
+VF_STATE = (
+    "vf",
+    "mac",
+    "vlan",
+    "vlan_qos",
+    "vlan_proto",
+    "min_tx_rate",
+    "max_tx_rate",
+    "spoofchk",
+    "trust",
+    "link_state",
+    "node_guid",
+    "port_guid",
+)
+"""The fields of host.sriov.VfState, whose import only rails with a VF should cost; a test holds them equal."""
+
 _PRIORITY_BASE = 1000
 """Rule priorities 1000, 1001, …: after ``local`` (0), before ``main`` (32766)."""
+
+
+class VfSeat(NamedTuple):
+    """One virtual function, and what its physical function says of it."""
+
+    pci: str
+    driver: str
+    """Empty: none is bound."""
+    pf: str
+    """The PF's PCI address."""
+    pf_name: str
+    """Its network device; empty when it has none here."""
+    pf_up: bool
+    state: tuple[Any, ...]
+    """Fields of host.sriov.VfState; empty when the PF does not tell."""
 
 
 class HostView(NamedTuple):
@@ -55,6 +87,10 @@ class HostView(NamedTuple):
     """Indexes of devices that carry a default route of the host."""
     rdma: Mapping[int, HostRdma] = MappingProxyType({})
     """RDMA devices by the index of their network device."""
+    vfs: Mapping[str, VfSeat] = MappingProxyType({})
+    """Virtual functions that rails name or may choose from, by PCI address."""
+    pools: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """What a rail calls its PF, to the addresses of that PF's VFs in their order."""
     exclusive: bool = False
     """Whether an RDMA device belongs to one network namespace, or is shared by all."""
 
@@ -86,6 +122,11 @@ def problems(rails: Sequence[Rail], view: HostView, taken: frozenset[str]) -> li
         if rail.name in taken:
             findings.append(Finding(where, "the pod already has an interface of this name"))
         device = nic_of(rail, view)
+        if rail.mode == "sriov":
+            unfit = _unfit_vf(rail, device, view)
+            findings += [Finding(where, sentence) for sentence in unfit]
+            if unfit or device is None:
+                continue
         if device is None:
             names = ", ".join(sorted(each.name for each in view.devices if each.name != "lo"))
             findings.append(Finding(where, f"NIC {rail.nic} does not exist on this host (it has: {names or 'none'})"))
@@ -98,6 +139,30 @@ def problems(rails: Sequence[Rail], view: HostView, taken: frozenset[str]) -> li
         seen.setdefault(device.ifindex, rail.name)
         findings += [Finding(where, sentence) for sentence in _unfit(rail, device, view)]
     return findings
+
+
+def _unfit_vf(rail: Rail, device: NetDev | None, view: HostView) -> list[str]:
+    """Why a rail cannot have its virtual function."""
+    seat = view.vfs.get(rail.nic) or (view.vfs.get(device.pci) if device else None)
+    if seat is None:
+        return [f"{rail.nic or rail.pf} is no virtual function on this host; create VFs: sriov_numvfs of its PF"]
+    if not seat.pf_name or not seat.state:
+        return [f"the PF {seat.pf} of VF {seat.pci} has no network device on this host; is its driver bound?"]
+    if not seat.pf_up:
+        return [f"the PF {seat.pf_name} of VF {seat.pci} is down; bring it up: ip link set {seat.pf_name} up"]
+    if device is None:
+        reason = f"its driver {seat.driver} shows none here" if seat.driver else "no driver is bound to it"
+        return [f"VF {seat.pci} has no network device on this host: {reason}"]
+    return []
+
+
+def choose_vf(rail: Rail, view: HostView, held: Container[str]) -> Rail | None:
+    """``rail`` with a free VF of its pool: the first that has a network device here and is nobody's; None for none."""
+    here = {device.pci for device in view.devices}
+    for address in view.pools.get(rail.pf, ()):
+        if address in here and address not in held:
+            return rail._replace(nic=address)
+    return None
 
 
 def _unfit(rail: Rail, device: NetDev, view: HostView) -> list[str]:
@@ -143,6 +208,7 @@ def plan(
     ``problems`` must have found nothing.
     """
     # Steps of one kind stand together: what follows one another on one socket travels in one system call.
+    vfs: list[Step] = []
     links: list[Step] = []
     rdma: list[Step] = []
     gids: list[Step] = []
@@ -155,6 +221,7 @@ def plan(
         device = nic_of(rail, view)
         assert device is not None  # noqa: S101 - problems() found nothing
         own = leases[rail.name]
+        vfs += [_vf(rail, device, view.vfs[device.pci])] if rail.mode == "sriov" else []
         links.append(_link(rail, device, view, group))
         moves, waits = _rdma(rail, device, view, own)
         rdma += moves
@@ -167,7 +234,7 @@ def plan(
         number = numbers[rail.name]
         table = None if table_base is None else table_base + number
         routing += _routing(rail, own, table, _PRIORITY_BASE + number)
-    return (*links, *rdma, *sysctls, *settings, *addresses, *ups, *routing, *gids)
+    return (*vfs, *links, *rdma, *sysctls, *settings, *addresses, *ups, *routing, *gids)
 
 
 def _link(rail: Rail, device: NetDev, view: HostView, group: int) -> Step:
@@ -179,7 +246,7 @@ def _link(rail: Rail, device: NetDev, view: HostView, group: int) -> Step:
         kind=device.kind,
         pci=device.pci,
         permanent_mac=device.permanent_mac,
-        mac=device.mac,
+        mac="" if rail.mode == "sriov" else device.mac,  # a VF's is put back with the PF's word on it
         mtu=device.mtu,
         up=device.up,
         altnames=device.altnames,
@@ -191,6 +258,15 @@ def _link(rail: Rail, device: NetDev, view: HostView, group: int) -> Step:
         conf4=device.conf4,
     )
     return MoveLink(rail.name, nic)
+
+
+def _vf(rail: Rail, device: NetDev, seat: VfSeat) -> SetVf:
+    seen = dict(zip(VF_STATE, seat.state, strict=True))
+    asked = {key: value for key, value in rail.vf._asdict().items() if value not in (None, "")}
+    wanted = {**seen, **asked, **({"mac": rail.mac} if rail.mac else {})}
+    if asked.get("vlan") == 0:
+        wanted |= {"vlan_qos": 0, "vlan_proto": "802.1q"}
+    return SetVf(rail.name, seat.pci, seat.pf, seen["vf"], seat.state, tuple(wanted.values()), device.mac)
 
 
 def _rdma(rail: Rail, device: NetDev, view: HostView, leases: Sequence[Lease]) -> tuple[list[Step], list[Step]]:

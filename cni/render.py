@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cni.netconf import MODES
 from cni.selection import CAPABILITY
 from cni.spec import Json
 from conf.errors import ConfigError, Finding
@@ -17,7 +16,7 @@ PLUGIN_TYPE = "roceway-cni"
 def render(fabric: Fabric, node: Node) -> Json:
     """The plugin object, without cniVersion and name: libcni puts the list's own there.
 
-    ConfigError for what cannot be attached yet (``rails: auto``, mode sriov), naming every rail.
+    ConfigError for what cannot be attached yet (``rails: auto``), naming every rail.
     """
     findings = [finding for rail in node.rails for finding in _problems(node, rail)]
     if findings:
@@ -41,17 +40,23 @@ def _problems(node: Node, rail: NodeRail) -> list[Finding]:
         return [
             Finding(f"{path}.rails", f"auto: name the NIC of {rail.name} (PCI address or netdev); pairing comes later")
         ]
-    if rail.mode not in MODES:
-        return [Finding(f"{path}.mode", f"{rail.mode} cannot be attached in this release; use {', '.join(MODES)}")]
     return []
+
+
+def _nic_key(rail: NodeRail) -> str:
+    """A node type names NICs, so in mode sriov the PF whose VFs pods get."""
+    if rail.mode == "sriov":
+        return "pf"
+    return "pci" if ":" in rail.nic else "netdev"
 
 
 def _rail(rail: NodeRail) -> Json:
     routes = [{"dst": str(route)} for route in rail.routes]
     return {
         "name": rail.name,
-        ("pci" if ":" in rail.nic else "netdev"): rail.nic,
+        _nic_key(rail): rail.nic,
         "mode": rail.mode,
+        **(rail.vf if rail.mode == "sriov" else {}),
         "mtu": rail.mtu,
         "ipam": {"ranges": [_range(each) for each in rail.ranges], **({"routes": routes} if routes else {})},
     }

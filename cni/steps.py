@@ -24,8 +24,10 @@ __all__ = [
     "MoveRdma",
     "RestoreLink",
     "RestoreRdma",
+    "RestoreVf",
     "SetConf",
     "SetSysctl",
+    "SetVf",
     "Step",
     "dump",
     "load",
@@ -114,6 +116,26 @@ class AwaitGid(NamedTuple):
 
     def __str__(self) -> str:
         return f"await the RoCE v2 GID of {self.address} on {self.device}"
+
+
+class SetVf(NamedTuple):
+    """Set what the PF says of a VF: MAC, VLAN, trust, spoof check, link state, rates."""
+
+    rail: str
+    pci: str
+    """The VF's PCI address."""
+    pf: str
+    """The PF's."""
+    vf: int
+    """The VF's number among the PF's."""
+    seen: tuple[Any, ...]
+    """Fields of host.sriov.VfState as they were; ``wanted`` as they shall be."""
+    wanted: tuple[Any, ...]
+    mac: str
+    """The VF's own MAC address as it was."""
+
+    def __str__(self) -> str:
+        return f"set vf {self.vf} of {self.pf} ({self.pci}) for {self.rail}: {self.wanted}"
 
 
 class SetConf(NamedTuple):
@@ -221,6 +243,21 @@ class RestoreLink(NamedTuple):
         return f"return {self.rail} to the host as {self.nic}"
 
 
+class RestoreVf(NamedTuple):
+    """Undo of SetVf, after the VF came home."""
+
+    rail: str
+    pci: str
+    pf: str
+    vf: int
+    seen: tuple[Any, ...]
+    wanted: tuple[Any, ...]
+    mac: str
+
+    def __str__(self) -> str:
+        return f"put vf {self.vf} of {self.pf} ({self.pci}) back: {self.seen}"
+
+
 class RestoreRdma(NamedTuple):
     """Undo of MoveRdma: back to the host under its name, before its NIC."""
 
@@ -235,6 +272,7 @@ Step = (
     CreateLink
     | MoveLink
     | MoveRdma
+    | SetVf
     | AwaitGid
     | SetConf
     | SetSysctl
@@ -246,6 +284,7 @@ Step = (
     | DeleteGroup
     | RestoreLink
     | RestoreRdma
+    | RestoreVf
 )
 
 _KINDS: dict[str, Any] = {
@@ -254,6 +293,7 @@ _KINDS: dict[str, Any] = {
         CreateLink,
         MoveLink,
         MoveRdma,
+        SetVf,
         AwaitGid,
         SetConf,
         SetSysctl,
@@ -265,6 +305,7 @@ _KINDS: dict[str, Any] = {
         DeleteGroup,
         RestoreLink,
         RestoreRdma,
+        RestoreVf,
     )
 }
 
@@ -282,11 +323,12 @@ def undo(steps: Sequence[Step], *, netns_alive: bool) -> tuple[Step, ...]:
     reverse = tuple(reversed(steps))
     restore: list[Step] = [RestoreLink(step.rail, step.nic) for step in reverse if isinstance(step, MoveLink)]
     rdma: list[Step] = [RestoreRdma(step.rail, step.device) for step in reverse if isinstance(step, MoveRdma)]
+    vfs: list[Step] = [RestoreVf(*step) for step in reverse if isinstance(step, SetVf)]
     if not netns_alive:
-        return (*rdma, *restore)
+        return (*rdma, *restore, *vfs)
     rules: list[Step] = [DeleteRule(*step) for step in reverse if isinstance(step, AddRule)]
     groups = dict.fromkeys(step.group for step in reverse if isinstance(step, CreateLink))
-    return (*rdma, *rules, *restore, *(DeleteGroup(group) for group in groups))
+    return (*rdma, *rules, *restore, *vfs, *(DeleteGroup(group) for group in groups))
 
 
 def dump(steps: Iterable[Step]) -> list[list[Any]]:

@@ -24,7 +24,7 @@ from cni.lifecycle import (
     sweep,
 )
 from cni.netconf import WHOLE, NetConf, Rail
-from cni.plan import HostView, Lease, nic_of, plan, problems
+from cni.plan import HostView, Lease, choose_vf, nic_of, plan, problems
 from cni.selection import select
 from cni.spec import Call, Interface, Ip, Json, chain
 from cni.steps import AddAddress, CreateLink, MoveLink, Step
@@ -138,12 +138,12 @@ class _Addition(NamedTuple):
             preferred = {(row.rail, row.family): row.prefix for row in self.store.leases(earlier.id)}
             self._raise_first(release(self.store, earlier, self.host, self.call.netns))
         self._evict_dead_owners()
-        whole = nic_locks(rail.nic for rail in self.rails if rail.mode in WHOLE)
+        whole = nic_locks(rail.pf or rail.nic for rail in self.rails if rail.mode in WHOLE)
         with hold(self.store.lock_path, whole, LOCK_TIMEOUT):
             return self._build(kernel, preferred)
 
     def _build(self, kernel: apply.Kernel, preferred: Mapping[tuple[str, int], str]) -> Json:
-        view = gather.host_view(self.host, rdma=any(rail.mode in WHOLE for rail in self.rails))
+        view = gather.host_view(self.host, self.rails)
         taken = frozenset(device.name for device in link.devices(kernel.socket()))
         row, steps = self._journal(view, taken, preferred)
         try:
@@ -175,8 +175,8 @@ class _Addition(NamedTuple):
 
     def _evict_dead_owners(self) -> None:
         """A NIC whose owner's namespace is gone is free: put it back in order now, whatever the sweep's patience."""
-        for rail in self.rails:
-            for owner, exclusive in self.store.claimants(rail.nic):
+        for name in [name for rail in self.rails for name in gather.names_of(rail)]:
+            for owner, exclusive in self.store.claimants(name):
                 if exclusive and owner.key != self.key and not is_alive(owner):
                     with hold(self.store.lock_path, lock_names(owner.key), LOCK_TIMEOUT):
                         again = self.store.get(owner.id)
@@ -186,19 +186,43 @@ class _Addition(NamedTuple):
         self, view: HostView, taken: frozenset[str], preferred: Mapping[tuple[str, int], str]
     ) -> tuple[int, tuple[Step, ...]]:
         """Lease, plan and write it all down, in one transaction, before anything on the host changes."""
+        with self.store.transaction():
+            return self._replace(rails=self._with_vfs(view))._write_down(view, taken, preferred)
+
+    def _with_vfs(self, view: HostView) -> tuple[Rail, ...]:
+        """The rails, those with a pool of VFs with one of it that nobody has."""
+        rails: list[Rail] = []
+        for rail in self.rails:
+            if not view.pools.get(rail.pf):
+                rails.append(rail)  # names its NIC, or problems() says that there is no pool
+                continue
+            pool = view.pools[rail.pf]
+            held = {address for address in pool if self.store.claimants(address)} | {each.nic for each in rails}
+            chosen = choose_vf(rail, view, held)
+            if chosen is None:
+                raise Busy(
+                    f"rail {rail.name}: no VF of {rail.pf} is free: {len(held & set(pool))} of {len(pool)} are taken, "
+                    "the others show no network device (see: roceway-cni state)"
+                )
+            rails.append(chosen)
+        return tuple(rails)
+
+    def _write_down(
+        self, view: HostView, taken: frozenset[str], preferred: Mapping[tuple[str, int], str]
+    ) -> tuple[int, tuple[Step, ...]]:
+        """Within the transaction."""
         group = group_of(*self.key)
         numbers = {rail.name: number for number, rail in enumerate(self.conf.rails)}
-        with self.store.transaction():
-            self._refuse_owned(view)
-            findings = problems(self.rails, view, taken)
-            if findings:
-                raise ConfigError("rails on this host", findings)
-            netns = os.path.abspath(self.call.netns)  # a later sweep runs in another folder
-            row = self.store.insert(self.key, netns, self.pod.identity, group, (), self._details(view))
-            leases = {rail.name: self._lease(rail, row, preferred) for rail in self.rails}
-            steps = plan(self.rails, view, leases, group=group, table_base=self.conf.table_base, numbers=numbers)
-            self.store.journal(row, steps)
-            self._claim(row, view, steps)
+        self._refuse_owned(view)
+        findings = problems(self.rails, view, taken)
+        if findings:
+            raise ConfigError("rails on this host", findings)
+        netns = os.path.abspath(self.call.netns)  # a later sweep runs in another folder
+        row = self.store.insert(self.key, netns, self.pod.identity, group, (), self._details(view))
+        leases = {rail.name: self._lease(rail, row, preferred) for rail in self.rails}
+        steps = plan(self.rails, view, leases, group=group, table_base=self.conf.table_base, numbers=numbers)
+        self.store.journal(row, steps)
+        self._claim(row, view, steps)
         return row, steps
 
     def _refuse_owned(self, view: HostView) -> None:
@@ -262,7 +286,7 @@ class _Addition(NamedTuple):
             if f"K8S_POD_{name.upper()}" in args
         }
         rails = [
-            {"name": rail.name, "mode": rail.mode, "nic": rail.nic, "device": device.name, "pci": device.pci}
+            {"name": rail.name, "mode": rail.mode, "nic": rail.pf or rail.nic, "device": device.name, "pci": device.pci}
             for rail in self.rails
             if (device := nic_of(rail, view)) is not None
         ]

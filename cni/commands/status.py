@@ -28,7 +28,7 @@ def status(raw: Json, version: str) -> None:
     except HostError as error:
         raise CniError(Code.UNAVAILABLE, "rails cannot be attached", str(error)) from error
     with store, Route() as host:
-        view = gather.host_view(host)
+        view = gather.host_view(host, conf.rails)
         reasons = [_reason(rail, view, store) for rail in conf.rails]
     if all(reasons):
         raise CniError(Code.UNAVAILABLE, "no rail of this node is usable", "; ".join(reasons))
@@ -37,6 +37,8 @@ def status(raw: Json, version: str) -> None:
 def _reason(rail: Rail, view: HostView, store: Store) -> str:
     """Why a rail is not usable; empty when it is. In the hands of a live pod it is."""
     device = nic_of(rail, view)
+    if rail.pf:
+        return "" if view.pools.get(rail.pf) else f"{rail.name}: {rail.pf} has no virtual functions"
     if device is None:
         owned = any(exclusive and is_alive(owner) for owner, exclusive in store.claimants(rail.nic))
         return "" if owned else f"{rail.name}: NIC {rail.nic} does not exist"

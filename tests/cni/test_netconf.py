@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cni.errors import Code, as_cni
+from cni.vfconf import VfSettings
 from tests.cni.netconfs import findings, good, parsed, rail, refusal
 
 RANGES = {"ranges": [{"subnet": "10.200.0.0/24", "gateway": "10.200.0.1"}, {"subnet": "fd00:200::/64"}]}
@@ -90,11 +91,24 @@ def test_a_value_of_another_type_is_a_finding(key: str, value: object) -> None:
     assert all(path.startswith("rails[0]") for path in findings(raw))
 
 
-def test_sriov_is_refused_with_a_sentence() -> None:
-    raw = rail(mode="sriov", vlan=100, trust="on")
-    told = findings(raw)
-    assert "not available in this release" in told["rails[0].mode"]
-    assert "macvlan, ipvlan, host-device" in told["rails[0].mode"]
+def test_settings_of_a_virtual_function_are_read() -> None:
+    raw = rail(mode="sriov", vlan=100, vlanQoS=3, trust="on", spoofchk="off", link_state="auto", max_tx_rate=1000)
+    parsed_rail = parsed(raw).rails[0]
+    assert parsed_rail.vf == VfSettings(100, 3, "", True, False, "auto", None, 1000)
+
+
+def test_every_mistake_in_the_settings_of_a_virtual_function_is_told() -> None:
+    wrong = {"vlan": 4095, "vlanQoS": True, "vlanProto": "x", "trust": True, "spoofchk": "yes", "link_state": "up"}
+    told = findings(rail(mode="sriov", **wrong, min_tx_rate=10, max_tx_rate=5))
+    assert set(told) >= {f"rails[0].{key}" for key in (*wrong, "min_tx_rate")}
+
+
+def test_a_pool_is_named_by_its_physical_function_alone() -> None:
+    raw = rail(mode="sriov", pf="0000:18:00.0")
+    assert "exactly one of netdev, pci (the VF) and pf" in findings(raw)["rails[0]"]
+    del raw["rails"][0]["netdev"]
+    parsed_rail = parsed(raw).rails[0]
+    assert (parsed_rail.nic, parsed_rail.pf) == ("", "0000:18:00.0")
 
 
 def test_keys_of_a_virtual_function_belong_to_sriov() -> None:

@@ -13,10 +13,11 @@ import pytest
 
 from cni.ipam import next_free, pools
 from cni.netconf import NetConf, Rail
-from cni.plan import Lease, plan, problems
+from cni.plan import VF_STATE, Lease, plan, problems
 from cni.selection import ANNOTATION, CAPABILITY, select
 from cni.steps import AddAddress, AddRoute, AddRule, Bring, CreateLink, MoveLink, SetConf, SetSysctl, Step
 from host.inet import unpack
+from host.sriov import VfState
 from tests.cni.hosts import view
 from tests.cni.netconfs import parsed
 
@@ -87,3 +88,7 @@ def test_the_order_is_the_kernels(name: str) -> None:
         assert all(kind in (SetConf, SetSysctl, AddAddress) for kind in order[1:up])
         assert all(kind is AddRoute for kind in order[up + 1 :])
     assert sum(isinstance(step, AddRule) for step in steps) in (0, sum(isinstance(step, AddAddress) for step in steps))
+
+
+def test_the_fields_of_a_vf_are_those_of_its_door() -> None:
+    assert VfState._fields == VF_STATE
