@@ -4,16 +4,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test bench lint types schema setup clean
+.PHONY: help demo test lab lab-shell bench lint types schema setup clean
 
 help:  ## what there is to run
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 demo: setup  ## four hosts, four rails each: attach, all-reduce, throttle a NIC, see it, detach (root)
 	@$(BIN)/python -m tests.demo
 
 test: setup  ## every test that this machine can run (root)
 	@$(BIN)/pytest -q -p no:cacheprovider -m "not bench" --benchmark-disable $(T)
+
+lab: setup  ## the tests of tests/lab in a virtual machine with RDMA, SR-IOV and DCB (T=dcb: a part)
+	@$(BIN)/python -m tests.lab $(T)
+
+lab-shell: setup  ## a shell in that machine
+	@$(BIN)/python -m tests.lab --shell
 
 bench: setup  ## ours, the reference chain and `ip -batch`, alternating in one run (root)
 	@$(BIN)/python -m tests.bench $(B)

@@ -8,13 +8,14 @@ import platform
 import sys
 from pathlib import Path
 
-from cni import install, report, show
-from cni.render import render
+from cni import install, inventory, report, show
+from cni.render import is_auto, paired, render
 from cni.spec import DEFAULT_STATE_DIR, Json
 from cni.store import Store
+from cni.topology import rails_auto
 from conf.errors import ConfigError, Finding
 from conf.fabric import load
-from conf.node import node
+from conf.node import Node, node
 from tuner.exits import DONE, FOUND, guarded
 
 __all__ = ["run"]
@@ -99,7 +100,24 @@ def _fabric_command(
 
 def _entry(options: argparse.Namespace) -> tuple[Json, str | None]:
     fabric = load(options.fabric)
-    return render(fabric, node(fabric, options.node)), fabric.cni.network
+    wanted = node(fabric, options.node)
+    if is_auto(wanted):
+        wanted = _paired_here(wanted)
+    return render(fabric, wanted), fabric.cni.network
+
+
+def _paired_here(wanted: Node) -> Node:
+    """NICs of ``rails: auto`` are found on the host that this runs on; each pair and its distance is told."""
+    host = inventory.read()
+    outcome = rails_auto([rail.name for rail in wanted.rails], host.gpus, host.nics, host.tree)
+    found = paired(wanted, outcome)
+    print(f"roceway-cni: rails: auto, as this host ({platform.node()}) is built:", file=sys.stderr)
+    for each in outcome.rails:
+        gpu = f"{each.gpu} {each.distance.name}" if each.gpu and each.distance else "no GPU"
+        print(f"  {each.rail}: {each.nic} ({gpu})", file=sys.stderr)
+    for finding in outcome.findings:
+        print(f"  {finding}", file=sys.stderr)
+    return found
 
 
 def _render(options: argparse.Namespace) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cni.selection import CAPABILITY
 from cni.spec import Json
+from cni.topology import Outcome
 from conf.errors import ConfigError, Finding
 from conf.fabric import Fabric
 from conf.node import AddressRange, Node, NodeRail
 
-__all__ = ["PLUGIN_TYPE", "render"]
+__all__ = ["PLUGIN_TYPE", "is_auto", "paired", "render"]
 
 PLUGIN_TYPE = "roceway-cni"
 
@@ -16,7 +19,7 @@ PLUGIN_TYPE = "roceway-cni"
 def render(fabric: Fabric, node: Node) -> Json:
     """The plugin object, without cniVersion and name: libcni puts the list's own there.
 
-    ConfigError for what cannot be attached yet (``rails: auto``), naming every rail.
+    ConfigError for a rail whose NIC is not known (``rails: auto``, before :func:`paired`).
     """
     findings = [finding for rail in node.rails for finding in _problems(node, rail)]
     if findings:
@@ -34,12 +37,25 @@ def render(fabric: Fabric, node: Node) -> Json:
     }
 
 
+def is_auto(node: Node) -> bool:
+    """Whether the node's NICs are to be paired with its GPUs by PCI topology."""
+    return any(rail.nic == "auto" for rail in node.rails)
+
+
+def paired(node: Node, outcome: Outcome) -> Node:
+    """The node with the NICs that pairing found. ConfigError naming every rail without one, and why."""
+    found = {each.rail: each.nic.pci for each in outcome.rails}
+    missing = [rail.name for rail in node.rails if rail.name not in found]
+    if missing:
+        findings = [*outcome.findings, *(Finding(f"rail {name}", "no NIC was paired") for name in missing)]
+        raise ConfigError(f"nodeTypes.{node.type}.rails: auto, on this host", findings)
+    return replace(node, rails=tuple(rail._replace(nic=found[rail.name]) for rail in node.rails))
+
+
 def _problems(node: Node, rail: NodeRail) -> list[Finding]:
     path = f"nodeTypes.{node.type}"
     if rail.nic == "auto":
-        return [
-            Finding(f"{path}.rails", f"auto: name the NIC of {rail.name} (PCI address or netdev); pairing comes later")
-        ]
+        return [Finding(f"{path}.rails", f"auto: the NIC of {rail.name} can only be found on the node itself")]
     return []
 
 

@@ -1,0 +1,65 @@
+"""Every guest test as a test here: the guest is booted once with the selected tests, and their results are shown.
+
+Where the lab cannot be had (no apt, no network for the first set-up, not x86-64) these are skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.vm import run
+from tests.lab.vm.cache import UnavailableError
+from tests.lab.vm.report import Report
+
+
+def guest_tests() -> Iterator[str]:
+    """``file::test`` for every test function; found without importing, which only the guest can."""
+    for path in sorted(run.GUEST_TESTS.glob("test_*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                yield f"{path.name}::{node.name}"
+
+
+@pytest.fixture(scope="session")
+def report(request: pytest.FixtureRequest) -> Report:
+    """The one boot of this session."""
+    here = Path(__file__)
+    wanted = [
+        str(item.callspec.params["name"])
+        for item in request.session.items
+        if item.path == here and isinstance(item, pytest.Function) and "name" in getattr(item, "fixturenames", ())
+    ]
+    try:
+        return run.run_tests([str(run.GUEST_TESTS / name) for name in wanted])
+    except UnavailableError as error:
+        pytest.skip(f"the lab cannot be had here: {error}")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", list(guest_tests()))
+def test_guest(name: str, report: Report) -> None:
+    """One guest test with all its parameters."""
+    found = {key: outcome for key, outcome in report.outcomes.items() if key.partition("[")[0] == name}
+    failures = [f"{key}\n{outcome.text}" for key, outcome in found.items() if outcome.status == "failed"]
+    if failures:
+        pytest.fail("\n\n".join(failures), pytrace=False)
+    if not found:
+        pytest.fail(f"no result from the guest: {report.trouble}", pytrace=False)
+    if all(outcome.status == "skipped" for outcome in found.values()):
+        pytest.skip(next(iter(found.values())).text)
+
+
+@pytest.mark.lab
+def test_guest_ended_well(report: Report) -> None:
+    """Neither a hang nor a complaint of the kernel's."""
+    assert not report.trouble, report.trouble
+
+
+@pytest.mark.lab
+def test_boot_is_quick(report: Report) -> None:
+    """From QEMU's start to the guest's first command."""
+    assert report.seconds["boot"] < 30, report.seconds
