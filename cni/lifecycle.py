@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
+from cni import deviceinfo
 from cni.apply import Kernel, detach
 from cni.steps import DeleteGroup, HostNic, MoveLink, Step, undo
 from cni.store import DETACHING, Attachment, Key, Store
@@ -91,6 +92,8 @@ def release(
                     store.set_state(attachment.id, DETACHING)
             errors = detach(_backwards(attachment, steps, pod), kernel)
             if not errors:
+                if attachment.details.get("deviceInfo"):
+                    deviceinfo.remove(attachment.details["deviceInfo"])
                 with store.transaction():
                     store.remove(attachment.id)
             return errors

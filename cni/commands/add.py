@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from cni import apply, gather, netconf
+from cni import apply, deviceinfo, gather, netconf
 from cni.errors import CniError, Code
 from cni.group import group_of
 from cni.ipam import Pool, next_free, pools, size
@@ -27,7 +27,7 @@ from cni.netconf import WHOLE, NetConf, Rail
 from cni.plan import HostView, Lease, choose_vf, nic_of, plan, problems
 from cni.selection import select
 from cni.spec import Call, Interface, Ip, Json, chain
-from cni.steps import AddAddress, CreateLink, MoveLink, Step
+from cni.steps import AddAddress, AwaitGid, CreateLink, MoveLink, MoveRdma, SetVf, Step
 from cni.store import ATTACHED, Attachment, Key, LeaseRow, Store
 from cni.verify import PodView, differences, is_carrier
 from conf.errors import ConfigError, Finding
@@ -150,6 +150,7 @@ class _Addition(NamedTuple):
             apply.attach(steps, kernel, lambda begun: self.store.reach(row, begun))
             seen = gather.pod_view(kernel.socket(), self.pod, steps)
             self._read_back(steps, seen)
+            self._tell_device(steps)
         except BaseException:
             self._undo(row)
             raise
@@ -290,7 +291,29 @@ class _Addition(NamedTuple):
             for rail in self.rails
             if (device := nic_of(rail, view)) is not None
         ]
-        return {"pod": pod, "why": self.why, "rails": rails, "resultIPs": self.conf.result_ips}
+        return {
+            "pod": pod,
+            "why": self.why,
+            "rails": rails,
+            "resultIPs": self.conf.result_ips,
+            "deviceInfo": self.device_info,
+        }
+
+    def _tell_device(self, steps: Sequence[Step]) -> None:
+        """The device-info file, where a meta-plugin asks for one."""
+        nics = moved_nics(steps)
+        if not self.device_info or len(nics) != 1 or not nics[0].pci:
+            return
+        rdma = next((step.name for step in steps if isinstance(step, MoveRdma)), "")
+        shared = next((step.device for step in steps if isinstance(step, AwaitGid)), "")
+        pf = next((step.pf for step in steps if isinstance(step, SetVf)), "")
+        deviceinfo.write(self.device_info, pci=nics[0].pci, rdma=rdma or shared, pf=pf)
+
+    @property
+    def device_info(self) -> str:
+        """Where the device-info file goes; empty for nowhere."""
+        path = self.conf.runtime_config.get(deviceinfo.CAPABILITY)
+        return path if isinstance(path, str) and path.startswith("/") and len(self.conf.rails) == 1 else ""
 
     def _read_back(self, steps: Sequence[Step], seen: PodView) -> None:
         lines = _unlike(steps, seen)

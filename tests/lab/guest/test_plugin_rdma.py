@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +36,21 @@ def test_exclusive_mode_takes_the_rdma_device_along_and_brings_it_back(exclusive
         deleted(wanted, space)
         assert rdma_devices(space) == {}
         assert (rdma_devices(), names()) == before
+
+
+def test_a_meta_plugin_is_told_the_device(exclusive: None, tmp_path: Path) -> None:
+    file = tmp_path / "devinfo" / "pods-c1_net1"
+    wanted = conf(whole(0, rdmaName="mlx5_rail0"), runtimeConfig={"CNIDeviceInfoFile": str(file)})
+    with pod() as space:
+        added(wanted, space)
+        assert json.loads(file.read_text()) == {
+            "type": "pci",
+            "version": "1.1.0",
+            "pci": {"pci-address": ROCE[0].address, "rdma-device": "mlx5_rail0"},
+        }
+        assert file.stat().st_mode & 0o777 == 0o444
+        deleted(wanted, space)
+    assert not file.exists()
 
 
 def test_check_names_an_rdma_device_that_left_and_a_gid_that_went(exclusive: None) -> None:
