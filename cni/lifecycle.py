@@ -6,13 +6,14 @@ who to ask about.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from cni import deviceinfo
 from cni.apply import Kernel, detach
-from cni.steps import DeleteGroup, HostNic, MoveLink, Step, undo
+from cni.steps import DeleteGroup, HostNic, MoveLink, RestoreLink, Step, undo
 from cni.store import DETACHING, Attachment, Key, Store
 from host import link, sysctl
 from host.errors import Busy, HostError
@@ -90,7 +91,7 @@ def release(
             if nics:
                 with suppress(HostError):  # a full disk is no reason to keep a NIC from the host
                     store.set_state(attachment.id, DETACHING)
-            errors = detach(_backwards(attachment, steps, pod), kernel)
+            errors = detach(_backwards(attachment, steps, kernel), kernel)
             if not errors:
                 if attachment.details.get("deviceInfo"):
                     deviceinfo.remove(attachment.details["deviceInfo"])
@@ -103,10 +104,13 @@ def release(
             pod.close()
 
 
-def _backwards(attachment: Attachment, steps: tuple[Step, ...], pod: Netns | None) -> tuple[Step, ...]:
-    if pod is not None and not steps:
-        return (DeleteGroup(attachment.group),)
-    return undo(steps, netns_alive=pod is not None)
+def _backwards(attachment: Attachment, steps: tuple[Step, ...], kernel: Kernel) -> tuple[Step, ...]:
+    if kernel.pod is None or steps:
+        return undo(steps, netns_alive=kernel.pod is not None)
+    rails = [{**each, "netdev": each.get("device")} for each in attachment.details.get("rails", [])]
+    found = _whole_nics(rails, link.devices(kernel.socket()))
+    homeward = [RestoreLink(name, _as_seen(device, own_name)) for name, device, own_name in found]
+    return (*homeward, DeleteGroup(attachment.group))
 
 
 def _open_pod(attachment: Attachment, hint: str) -> Netns | None:
@@ -135,6 +139,56 @@ def sweep_links(path: str, host: Route, group: int) -> None:
     finally:
         kernel.close()
         pod.close()
+
+
+def salvage(path: str, host: Route, group: int, rails: object) -> None:
+    """Undo an attachment of which the database knows nothing, as far as kernel and configuration tell of it.
+
+    Links of ``group`` are deleted; NICs that the configuration gives to the pod come home under the name that it calls
+    them by. What else they were is lost with the journal. Says on stderr what cannot be done.
+    """
+    sweep_links(path, host, group)
+    try:
+        pod = Netns.open(path)
+    except HostError:
+        return
+    kernel = Kernel(host, pod)
+    try:
+        here = link.devices(kernel.socket())
+        for name, device, own_name in _whole_nics(rails, here):
+            for error in detach((RestoreLink(name, _as_seen(device, own_name)),), kernel):
+                print(f"roceway-cni: without a journal: {error}", file=sys.stderr)
+    finally:
+        kernel.close()
+        pod.close()
+
+
+def _as_seen(device: link.NetDev, own_name: str) -> HostNic:
+    """A NIC of which only what the pod shows is known."""
+    return HostNic(
+        ifindex=device.ifindex,
+        name=own_name or device.name,
+        kind=device.kind,
+        pci=device.pci,
+        permanent_mac=device.permanent_mac,
+        mac=device.mac,
+        mtu=device.mtu,
+        up=device.up,
+        altnames=device.altnames,
+        addresses=(),
+        conf4=(),
+    )
+
+
+def _whole_nics(rails: object, here: Iterable[link.NetDev]) -> Iterator[tuple[str, link.NetDev, str]]:
+    """Rail name, device in the pod and name on the host, of each rail in a raw configuration that has a NIC whole."""
+    for rail in rails if isinstance(rails, list) else []:
+        if not isinstance(rail, dict) or rail.get("mode") not in ("host-device", "sriov"):
+            continue
+        name, pci = rail.get("name"), rail.get("pci")
+        for device in here:
+            if (pci and device.pci == str(pci).lower()) or (not pci and device.name == name):
+                yield str(name), device, str(rail.get("netdev") or "")
 
 
 def sweep(store: Store, host: Route, now: float | None = None) -> list[Attachment]:

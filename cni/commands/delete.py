@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from cni.group import group_of
-from cni.lifecycle import LOCK_TIMEOUT, lock_names, open_store, release, sweep_links
+from cni.lifecycle import LOCK_TIMEOUT, lock_names, open_store, release, salvage, sweep_links
 from cni.spec import Call, Json, state_dir
 from cni.store import DamagedError, Key, Store
 from host.errors import HostError
@@ -29,20 +29,21 @@ def delete(call: Call, raw: Json) -> None:
         try:
             store = open_store(state_dir(raw), create=False)
         except HostError as error:
-            sweep_links(call.netns, host, group_of(*key))
             if not isinstance(error, DamagedError):
+                sweep_links(call.netns, host, group_of(*key))
                 raise
             _warn(error)
+            salvage(call.netns, host, group_of(*key), raw.get("rails"))
             return
         if store is None:
-            sweep_links(call.netns, host, group_of(*key))
+            salvage(call.netns, host, group_of(*key), raw.get("rails"))
             return
         with store, hold(store.lock_path, lock_names(key), LOCK_TIMEOUT):
             try:
                 _release(store, call, key, host)
             except DamagedError as error:
                 _warn(error)
-                sweep_links(call.netns, host, group_of(*key))
+                salvage(call.netns, host, group_of(*key), raw.get("rails"))
 
 
 def _warn(error: HostError) -> None:

@@ -191,3 +191,31 @@ def test_only_the_links_of_the_attachment_go(host: Host, pod: Ns) -> None:
     assert pod.snapshot() == before
     assert collected(host, host.conf()).code == 0
     assert call(host, "STATUS", host.conf()).code == 0
+
+
+@pytest.mark.parametrize("loss", ["removed", "damaged"])
+def test_without_a_database_a_nic_still_comes_home_under_the_name_that_the_configuration_has(
+    world: World, host: Host, loss: str
+) -> None:
+    pod = world.ns("pod")
+    conf = host.conf(mode="host-device")
+    assert host.call("ADD", conf, netns=pod).code == 0
+    for path in host.state.glob("state.db*"):
+        if loss == "removed":
+            path.unlink()
+        else:
+            path.write_bytes(b"no database " * 400)
+    assert host.call("DEL", conf, netns=pod).code == 0
+    assert {"nic0", "nic1"} <= {device["ifname"] for device in host.ns.json("link", "show")}
+    assert [device["ifname"] for device in pod.json("link", "show")] == ["lo"]
+
+
+def test_with_a_damaged_journal_a_nic_still_comes_home(world: World, host: Host) -> None:
+    pod = world.ns("pod")
+    conf = host.conf(mode="host-device")
+    assert host.call("ADD", conf, netns=pod).code == 0
+    set_journal(host, "[1, 2")
+    assert host.call("DEL", conf, netns=pod).code == 0
+    assert {"nic0", "nic1"} <= links(host.ns)
+    assert links(pod) == {"lo"}
+    assert rows(host) == EMPTY
