@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from cni import apply
+from cni import apply, homecoming
 from cni.steps import Step
 from cni.store import Store
 from host.errors import HostError
@@ -74,10 +74,10 @@ POINTS_ADD = (
 )
 POINTS_RESTORE = (
     Point(Store, "set_state", after=True),
-    Point(apply.Kernel, "_bring_home", after=True),
-    Point(apply.Kernel, "_out_of_the_way", after=True),
-    Point(apply.Kernel, "_put_right", after=False),
-    Point(apply.Kernel, "_put_right", after=True),
+    Point(homecoming.Homecoming, "_bring_home", after=True),
+    Point(homecoming.Homecoming, "_out_of_the_way", after=True),
+    Point(homecoming.Homecoming, "_put_right", after=False),
+    Point(homecoming.Homecoming, "_put_right", after=True),
 )
 """What only a DEL that gives NICs back comes to."""
 
