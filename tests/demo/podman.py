@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +46,8 @@ _PLUGINS = (CNI_PLUGINS / "bridge", CNI_PLUGINS / "host-local")
 _FOLDERS = ("usr", "proc", "sys", "dev", "etc", "tmp", "run")
 _LINKS = ("bin", "sbin", "lib", "lib64")
 _CGROUPS = Path("/sys/fs/cgroup")
+_MONITOR_ENDS = 10.0
+_POLL = 0.05
 _TIMEOUT = 60.0
 
 
@@ -134,7 +137,13 @@ class Podman(Caller):
 
 
 def _remove_cgroup(name: str) -> None:
-    for top in (_CGROUPS / name, *_CGROUPS.glob(f"*/{name}")):
-        for folder, _, _ in os.walk(top, topdown=False):
-            with suppress(OSError):
-                os.rmdir(folder)
+    """Remove the demo's cgroups. A container's monitor may outlive `podman rm` for a moment, and its cgroup with it."""
+    deadline = time.monotonic() + _MONITOR_ENDS
+    while tops := [top for top in (_CGROUPS / name, *_CGROUPS.glob(f"*/{name}")) if top.is_dir()]:
+        for top in tops:
+            for folder, _, _ in os.walk(top, topdown=False):
+                with suppress(OSError):
+                    os.rmdir(folder)
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(_POLL)
