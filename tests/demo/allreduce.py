@@ -80,7 +80,12 @@ class Launcher:
     def measure(self, rail: str, subnet: str, load: Load) -> Measured:
         """An all-reduce over the rail of ``subnet``. CommandError when it does not end in time, or ends badly."""
         try:
-            done = run(self._words(subnet, load), timeout=_TIMEOUT, signals=self._signals, env=_environment())
+            done = run(
+                self._words(subnet, load),
+                timeout=_TIMEOUT,
+                signals=self._signals,
+                env=_environment(self._folder / "sessions"),
+            )
         finally:
             self._sweep()
         if done.code not in (0, EXIT_WRONG_DATA):
@@ -111,9 +116,10 @@ class Launcher:
                     os.kill(pid, signal.SIGKILL)
 
 
-def _environment() -> dict[str, str]:
-    """Nothing of the operator's own MPI settings."""
-    return {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "PMIX_", "CNI_"))}
+def _environment(temporary: Path) -> dict[str, str]:
+    """Nothing of the operator's own MPI settings; what PMIx leaves when it is killed goes with the demo's folder."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "PMIX_", "CNI_"))}
+    return {**kept, "TMPDIR": str(temporary)}
 
 
 def parse(rail: str, done: Done, ranks: int) -> Measured:

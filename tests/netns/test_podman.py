@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -116,7 +118,7 @@ def test_a_killed_container_is_detached_when_it_is_removed(nodes: tuple[Node, No
     node, _ = nodes
     before = node.snapshot()
     pod = node.runtime.start("killed")
-    node.host.ns.run("kill", "-KILL", str(pod.pid))
+    os.kill(pod.pid, signal.SIGKILL)
     node.runtime.stop(pod)
     assert node.snapshot() == before
 
