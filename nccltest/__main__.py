@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from tuner.exits import not_yet
+from tuner.cli import Program, run
+
+PROBE = Program(
+    "roceway-probe",
+    "Runs NCCL all-reduce rounds, tells noise from regression and names the slow node, NIC, rail, leaf or uplink.",
+    "nccltest.commands",
+    {},
+)
 
 
 def main() -> None:
     """Entry point of the installed script."""
-    sys.exit(not_yet("roceway-probe", "probing on a schedule"))
+    sys.exit(run(PROBE, sys.argv[1:]))
 
 
 if __name__ == "__main__":

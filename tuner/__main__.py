@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from tuner.exits import not_yet
+from tuner.cli import Program, run
+
+TUNE = Program(
+    "roceway-tune",
+    "Makes the NICs of the rails what fabric.yaml says, and says where host, switch and intent disagree.",
+    "tuner.commands",
+    {},
+)
 
 
 def main() -> None:
     """Entry point of the installed script."""
-    sys.exit(not_yet("roceway-tune", "tuning hosts and linting switches"))
+    sys.exit(run(TUNE, sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""The commands of ``roceway-tune``, one module each: ``arguments(parser)`` and ``run(options)``."""
