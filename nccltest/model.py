@@ -1,7 +1,7 @@
 """The values that the probe's halves hand to each other. Pure.
 
 ``parse`` gives :class:`Run` values: one nccl-tests table each. ``run`` gives :class:`Measurement` values: what one
-group of nodes did at one size; ``judge``, ``locate`` and ``report`` take these. Measurements travel as JSON lines, one each.
+group of nodes did at one size; ``judge``, ``locate`` and ``report`` take these. They travel as JSON lines.
 Bandwidths are decimal GB/s, times microseconds, as nccl-tests prints them; sizes are bytes.
 """
 

@@ -27,7 +27,7 @@ from nccltest.model import (
     write_measurements,
 )
 
-NAMES = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=20)
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 RATES = st.floats(0, 1e4, allow_nan=False)
 MEASUREMENTS = st.builds(
     Measurement,
@@ -37,7 +37,7 @@ MEASUREMENTS = st.builds(
     busbw=RATES,
     weight=st.floats(0.1, 100),
     status=st.sampled_from(["ok", "failed", "timeout"]),
-    errors=st.lists(st.text(st.characters(blacklist_categories=("Cs",))), max_size=2).map(tuple),
+    errors=st.lists(st.text(st.characters(codec="utf-8")), max_size=2).map(tuple),
     unreachable=st.lists(NAMES, max_size=2).map(tuple),
     samples=st.lists(RATES, max_size=3).map(tuple),
     time=st.floats(0, 1e10),
