@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from cni.errors import UnsupportedFieldError
 from cni.ipam import Range, disjoint, hands_out, parse_ranges
+from cni.podconf import Nccl, Policy, parse_nccl, parse_policy
 from cni.spec import DEFAULT_STATE_DIR, Json, ifname_problem, network_name_problem
 from cni.vfconf import VF_KEYS, VfSettings, parse_vf
 from conf.errors import ConfigError, Finding
@@ -22,7 +23,9 @@ MODES = ("macvlan", "ipvlan", "host-device", "sriov")
 WHOLE = ("host-device", "sriov")
 """Modes in which a pod has a NIC to itself."""
 
-_TOP_KEYS = frozenset({"attach", "rails", "routing", "resultIPs", "stateDir", "agent"})
+_TOP_KEYS = frozenset(
+    {"attach", "rails", "routing", "resultIPs", "stateDir", "agent", "policy", "nccl", "runDir", "kubeletDir"}
+)
 # What the specification, libcni and Multus put beside the plugin's own keys.
 _FOREIGN_KEYS = frozenset(
     {"cniVersion", "name", "type", "prevResult", "capabilities", "runtimeConfig", "args", "dns", "ipam"}
@@ -38,6 +41,8 @@ _TABLE_MAX = 2**32 - 1
 _RESERVED_TABLES = range(253, 256)  # default, main, local
 _DEFAULT_TABLE_BASE = 1000
 _DEFAULT_AGENT = "/run/roceway/agent.sock"
+_DEFAULT_RUN_DIR = "/run/roceway/pods"
+_DEFAULT_KUBELET_DIR = "/var/lib/kubelet"
 _UNKNOWN = "unknown key"
 
 
@@ -76,6 +81,10 @@ class NetConf(NamedTuple):
     """Empty: never ask an agent."""
     previous: Json | None
     runtime_config: Json
+    policy: Policy = Policy()
+    nccl: Nccl = Nccl()
+    run_dir: str = _DEFAULT_RUN_DIR
+    kubelet_dir: str = _DEFAULT_KUBELET_DIR
 
 
 def parse(raw: Json, version: str) -> NetConf:
@@ -92,6 +101,12 @@ def parse(raw: Json, version: str) -> NetConf:
     findings += _choice(raw, "resultIPs", ("all", "none"))
     findings += _absolute(raw, "stateDir", off_allowed=False)
     findings += _absolute(raw, "agent", off_allowed=True)
+    findings += _absolute(raw, "runDir", off_allowed=False)
+    findings += _absolute(raw, "kubeletDir", off_allowed=False)
+    policy, wrong = parse_policy(raw.get("policy", {}))
+    findings += wrong
+    nccl, wrong = parse_nccl(raw.get("nccl", {}))
+    findings += wrong
     findings += _previous(raw.get("prevResult"))
     if not isinstance(raw.get("runtimeConfig") or {}, Mapping):
         findings.append(Finding("runtimeConfig", "must be an object"))
@@ -111,6 +126,10 @@ def parse(raw: Json, version: str) -> NetConf:
         agent=raw.get("agent", _DEFAULT_AGENT) or "",
         previous=raw.get("prevResult"),
         runtime_config=raw.get("runtimeConfig") or {},
+        policy=policy,
+        nccl=nccl,
+        run_dir=raw.get("runDir", _DEFAULT_RUN_DIR),
+        kubelet_dir=raw.get("kubeletDir", _DEFAULT_KUBELET_DIR),
     )
 
 

@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from cni.podconf import Policy
 from cni.topology import Assignment, Distance, Gpu
 from conf.errors import Finding
 
 __all__ = ["Policy", "Verdict", "check_policy", "pod_rails"]
-
-
-class Policy(NamedTuple):
-    """What to do about a pod whose GPUs do not all get rails of their own: ``refuse``, ``warn`` or ``ignore``."""
-
-    missing: str = "refuse"
-    """A GPU of the pod has no rail, or the pod does not take it."""
-    foreign: str = "warn"
-    """The pod takes a rail that belongs to a GPU of others."""
-    far: str = "warn"
-    """A rail's NIC is farther from its GPU than ``farthest``, or than another usable NIC of the node."""
-    farthest: Distance = Distance.NODE
 
 
 class Verdict(NamedTuple):
@@ -75,14 +64,14 @@ def _foreign(taken: Collection[str], own: Sequence[Assignment], everything: Sequ
     return [Finding(f"rail {each.rail}", f"belongs to {each.gpu}, which the pod does not have") for each in others]
 
 
-def _far(own: Sequence[Assignment], farthest: Distance) -> list[Finding]:
+def _far(own: Sequence[Assignment], farthest: int) -> list[Finding]:
     findings = []
     for each in own:
         if each.distance is None or each.nearest is None:
             continue
         far = f"{each.nic} is {each.distance.name} from {each.gpu}"
         if each.distance > farthest:
-            findings.append(Finding(f"rail {each.rail}", f"{far}; the policy allows {farthest.name}"))
+            findings.append(Finding(f"rail {each.rail}", f"{far}; the policy allows {Distance(farthest).name}"))
         elif each.distance > each.nearest:
             findings.append(Finding(f"rail {each.rail}", f"{far}, which has a NIC at {each.nearest.name}"))
     return findings

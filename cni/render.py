@@ -11,9 +11,10 @@ from conf.errors import ConfigError, Finding
 from conf.fabric import Fabric
 from conf.node import AddressRange, Node, NodeRail
 
-__all__ = ["PLUGIN_TYPE", "is_auto", "paired", "render"]
+__all__ = ["PLUGIN_TYPE", "is_auto", "paired", "render", "traffic_class"]
 
 PLUGIN_TYPE = "roceway-cni"
+_ECT0 = 0b10
 
 
 def render(fabric: Fabric, node: Node) -> Json:
@@ -31,10 +32,28 @@ def render(fabric: Fabric, node: Node) -> Json:
         "attach": cni.attach,
         "rails": [_rail(rail) for rail in node.rails],
         "routing": {"tableBase": cni.routing.table_base} if cni.routing else False,
+        "policy": cni.policy.model_dump(mode="json"),
         "resultIPs": cni.result_ips,
+        "nccl": {
+            "trafficClass": traffic_class(fabric),
+            "crossNic": cni.nccl.cross_nic,
+            "socketInterface": cni.nccl.socket_interface,
+        },
         "stateDir": cni.state_dir,
+        "runDir": cni.run_dir,
+        "kubeletDir": cni.kubelet_dir,
         "agent": cni.agent,
     }
+
+
+def traffic_class(fabric: Fabric) -> int:
+    """The traffic class byte (IPv4's ToS) that RoCE must be sent with, 0 to 255: the DSCP, and ECT(0) with ECN.
+
+    RFC 2474, RFC 3168: DSCP in the upper six bits, 10 below for a sender that understands marks. Without ECN by intent
+    the packets must not ask for marks, or the switch would mark and nobody slow down.
+    """
+    qos = fabric.qos
+    return qos.lossless.dscp << 2 | (_ECT0 if qos.ecn.enabled else 0)
 
 
 def is_auto(node: Node) -> bool:

@@ -67,9 +67,13 @@ def test_what_is_left_out_has_its_default() -> None:
     cluster = fabric()
     assert cluster.cni.model_dump() == {
         "attach": "auto",
+        "policy": {"missing": "refuse", "foreign": "warn", "far": "warn", "farthest": "NODE", "unknown": "refuse"},
         "routing": {"tableBase": 1000},
         "resultIPs": "all",
+        "nccl": {"crossNic": 0, "socketInterface": "eth0"},
         "stateDir": "/var/lib/roceway",
+        "runDir": "/run/roceway/pods",
+        "kubeletDir": "/var/lib/kubelet",
         "agent": "/run/roceway/agent.sock",
         "network": None,
     }
