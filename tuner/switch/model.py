@@ -307,19 +307,25 @@ class Port:
     watchdog: Watchdog | None = None
     """None: not told. A source with a watchdog table that has no row for this port: ``Watchdog(enabled=False)``."""
     queues: Mapping[int, Queue] | None = None
-    """By number. None: the source has no such table; a queue that is left out has the platform's defaults."""
+    """By number. None: the source has no such table."""
+    queue_default: Queue | None = None
+    """What holds for a queue that `queues` leaves out; None for unknown."""
     groups: Mapping[int, PriorityGroup] | None = None
     """Priority groups by number; None: the source has no such table."""
     dcbx: Literal["ieee", "cee", "off"] | None = None
     dcbx_peer: bool | None = None
     """A DCBX peer is heard."""
     counters: Counters | None = None
-    places: Mapping[str, str] = field(default=_EMPTY, repr=False, compare=False)
+    places: Mapping[str, str] = field(default_factory=lambda: _EMPTY, repr=False, compare=False)
     """Field → where the source has it, ``{port}`` standing for the port's name; shared by all ports of a switch."""
 
     def place(self, attribute: str) -> str:
         """Where the source has a field of this port: ``place("pfc")`` → ``PORT_QOS_MAP|Ethernet0.pfc_enable``."""
         return self.places.get(attribute, "{port}").replace("{port}", self.name)
+
+    def queue(self, number: int) -> Queue | None:
+        """An egress queue, be it the platform's default; None for unknown."""
+        return self.queue_default if self.queues is None else self.queues.get(number, self.queue_default)
 
     def tc_of(self, dscp: int) -> int | None:
         """The traffic class of an IP packet with this DSCP; None for unknown."""
