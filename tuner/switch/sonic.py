@@ -54,6 +54,9 @@ def read(name: str, documents: Mapping[str, bytes], platform: Platform = "sonic"
     reading = Reading()
     source = ", ".join(documents)
     sources = _gather(documents, reading)
+    if sources is not None and not (len(sources.tables) or sources.lookup or sources.counters):
+        reading.say("unreadable", source, "has no table of a SONiC database in it")
+        sources = None
     if sources is None:
         return Switch(name, platform, source, findings=reading.findings())
     switch = _switch(name, platform, source, sources, reading)

@@ -142,8 +142,9 @@ def _group(
         return PriorityGroup(None, automatic=True, place=place)
     if isinstance(value, str) and value in known:
         return PriorityGroup(known[value], place=place)
+    said = reading.said
     profile = None if value is None else resolve(value, f"{place}.profile", "BUFFER_PROFILE", profiles, reading)
-    if isinstance(value, str):
+    if isinstance(value, str) and reading.said == said:
         known[value] = profile
     return PriorityGroup(profile, place=place)
 

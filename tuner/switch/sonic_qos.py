@@ -177,8 +177,9 @@ def read_bindings(tables: Tables, qos: Qos, reading: Reading) -> Mapping[str, Bi
         content = tuple(row.items()) if all(isinstance(value, str) for value in row.values()) else None
         binding = known.get(content) if content else None
         if binding is None:
+            said = reading.said
             binding = _binding(f"PORT_QOS_MAP|{key}", row, qos, reading)
-            if content:
+            if content and reading.said == said:
                 known[content] = binding
         for port in key.split(","):
             found[port] = binding
@@ -241,8 +242,9 @@ def read_queues(tables: Tables, qos: Qos, reading: Reading) -> dict[str, dict[in
         pair = (row.get("scheduler"), row.get("wred_profile"))
         parts = known.get(pair) if _simple(pair) else None
         if parts is None:
+            said = reading.said
             parts = _queue_parts(place, *pair, qos, reading)
-            if _simple(pair):
+            if _simple(pair) and reading.said == said:
                 known[pair] = parts
         queue = Queue(*parts, None, place)
         for port in ports:

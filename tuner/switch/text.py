@@ -57,10 +57,13 @@ class Reading:
 
     def __init__(self) -> None:
         self._found: dict[tuple[FindingKind, str, str, str], tuple[str, int]] = {}
+        self.said = 0
+        """How often something was said; a reader remembers only what resolved in silence."""
 
     def say(self, kind: FindingKind, place: str, message: str, rule: str = "", group: str = "") -> None:
         """Add a finding. With ``group`` all of one kind, group and message are one, told at the first place."""
         key = (kind, group or place, message, rule)
+        self.said += 1
         first, count = self._found.get(key, (place, 0))
         if count or len(self._found) < _MOST_FINDINGS:
             self._found[key] = (first, count + 1)

@@ -1,0 +1,79 @@
+"""The door to switches: reads what fabric.yaml names as a switch's source, or a saved file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conf.errors import ConfigError, Finding
+from conf.switches import Switch as Described
+from host.errors import HostError
+from tuner.switch import read
+from tuner.switch.model import Platform, Switch
+from tuner.switch.text import MAX_BYTES
+
+__all__ = ["load", "load_file", "parse_option"]
+
+MAX_FILES = 64
+"""Documents that may make up one switch."""
+
+
+def load(described: Described, base: Path) -> Switch | None:
+    """The switch that fabric.yaml describes, relative paths resolved against ``base`` (fabric.yaml's folder).
+
+    None where it has no source. A source that cannot be read or reached is a switch with that one finding: the others
+    are linted all the same.
+    """
+    if described.source is None:
+        return None
+    known = {"role": described.role, "asic": described.asic}
+    try:
+        documents = _fetch(described, base)
+    except HostError as error:
+        return read.unreadable(described.platform, described.name, _source(described), str(error), **known)
+    return read.read(described.platform, described.name, documents, **known)
+
+
+def load_file(platform: Platform, path: Path, name: str = "") -> Switch:
+    """The switch that a saved file (or a folder of them) describes. ConfigError where it cannot be read at all."""
+    try:
+        documents = _files(path)
+    except HostError as error:
+        raise ConfigError(str(path), [Finding("", str(error))]) from None
+    return read.read(platform, name or path.name.partition(".")[0], documents)
+
+
+def parse_option(text: str) -> tuple[Platform, Path]:
+    """``"sonic:leaf0.json"`` → platform and path. ConfigError otherwise."""
+    platform, colon, path = text.partition(":")
+    if not colon or not path or platform not in read.PLATFORMS:
+        wanted = f"is not PLATFORM:FILE, with one of {', '.join(read.PLATFORMS)} for the platform"
+        raise ConfigError("--switch", [Finding("", f"{text} {wanted}")])
+    return platform, Path(path)
+
+
+def _source(described: Described) -> str:
+    source = described.source
+    return next(iter(source.model_dump(exclude_none=True).values()), "") if source else ""
+
+
+def _fetch(described: Described, base: Path) -> read.Documents:
+    source = described.source
+    if source is None or source.file is None:
+        raise HostError("read", described.name, detail="this kind of source is not in this release")
+    return _files(base / source.file)
+
+
+def _files(path: Path) -> read.Documents:
+    """A file, or the files of a folder by name. One byte too many is enough for the reader to refuse a huge one."""
+    try:
+        found = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
+        if len(found) > MAX_FILES:
+            raise HostError("read", str(path), detail=f"has more than {MAX_FILES} files")
+        return {each.name: _bytes(each) for each in found}
+    except OSError as error:
+        raise HostError("read", str(path), error.errno or 0) from None
+
+
+def _bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
