@@ -6,6 +6,11 @@ import gc
 import os
 import sys
 
+IN_PROCESS = "--in-process"
+"""Do not ask the agent: the compiled plugin has, before it starts this one."""
+TRACE = "--trace"
+"""Say on stderr where the time went."""
+
 
 def main() -> None:
     """Entry point of the installed script and of ``python -m cni``."""
@@ -14,12 +19,41 @@ def main() -> None:
 
         sys.exit(run(sys.argv[1:]))
     gc.disable()  # a life of milliseconds: collecting costs more than it frees
+    stdin = sys.stdin.buffer.read()
+    if IN_PROCESS not in sys.argv:
+        _by_agent(stdin)
+    _in_process(stdin)
+
+
+def _by_agent(stdin: bytes) -> None:
+    """Ends the process with the agent's answer; returns when there is none."""
+    from cni.agent.client import ask
+
+    answer = ask(os.environ, stdin, trace=TRACE in sys.argv)
+    if answer is not None:
+        sys.stderr.buffer.write(answer.stderr)
+        _leave(answer.code, answer.stdout)
+
+
+def _in_process(stdin: bytes) -> None:
     from cni.skel import dispatch
 
-    code, answer = dispatch(os.environ, sys.stdin.buffer.read())
+    if TRACE in sys.argv:
+        from host import stopwatch
+
+        stopwatch.restart()
+    code, answer = dispatch(os.environ, stdin)
+    if TRACE in sys.argv:
+        spent = " ".join(f"{door} {1e3 * seconds:.2f}" for door, seconds in stopwatch.spent().items())
+        print(f"roceway-cni: in process: {spent} ms", file=sys.stderr)
+    _leave(code, answer.encode(errors="surrogateescape"))
+
+
+def _leave(code: int, answer: bytes) -> None:
     if answer:
-        sys.stdout.write(answer + "\n")
+        sys.stdout.buffer.write(answer + b"\n")
     sys.stdout.flush()
+    sys.stderr.flush()
     # Straight out: closing SQLite and tearing the interpreter down would cost a checkpoint and milliseconds.
     os._exit(code)
 

@@ -7,21 +7,33 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cni.errors import CniError, Code, as_cni
-from cni.spec import Call, Json, check_version, error_document, network_name_problem, parse_call, version_document
+from cni.spec import (
+    Call,
+    Json,
+    always,
+    check_version,
+    error_document,
+    network_name_problem,
+    parse_call,
+    version_document,
+)
 
 __all__ = ["dispatch"]
 
 _STDIN_MAX = 8 << 20  # bytes; the largest real configurations are some 10 KiB
 
 
-def dispatch(env: Mapping[str, str], stdin: str | bytes) -> tuple[int, str]:
-    """One CNI call. Returns the exit code and what belongs on stdout (empty for silence)."""
+def dispatch(env: Mapping[str, str], stdin: str | bytes, still_wanted: Callable[[], None] = always) -> tuple[int, str]:
+    """One CNI call. Returns the exit code and what belongs on stdout (empty for silence).
+
+    ``still_wanted`` is called once the pod's lock is held and raises when nobody waits for the answer any more.
+    """
     raw: Json = {}
     try:
-        call = parse_call(env)
+        call = parse_call(env)._replace(still_wanted=still_wanted)
         raw = _decode(stdin, optional=call.command == "VERSION")
         document = _run(call, raw)
     except Exception as error:  # noqa: BLE001 - the runtime must get an answer for every error; bugs show their trace
@@ -71,7 +83,7 @@ def _run(call: Call, raw: Json) -> Json | None:
     elif call.command == "GC":
         from cni.commands.gc import collect
 
-        collect(raw)
+        collect(call, raw)
     else:
         from cni.commands.status import status
 

@@ -6,7 +6,7 @@ Pure: no I/O, no imports beyond the language; a start-up of the plugin pays for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cni.errors import CniError, Code
@@ -17,6 +17,7 @@ __all__ = [
     "Interface",
     "Ip",
     "Json",
+    "always",
     "at_least",
     "chain",
     "check_version",
@@ -44,6 +45,10 @@ _NAME_PATTERN = r"^[a-zA-Z0-9][a-zA-Z0-9_.\-]*$"
 _IFNAME_MAX = 15  # IFNAMSIZ without its NUL
 
 
+def always() -> None:
+    """A call that is wanted whatever happens: the plugin's own."""
+
+
 class Call(NamedTuple):
     """What the runtime put into the environment."""
 
@@ -55,6 +60,8 @@ class Call(NamedTuple):
     path: tuple[str, ...]
     args: tuple[tuple[str, str], ...]
     netns_override: bool
+    still_wanted: Callable[[], None] = always
+    """Called under the pod's lock before anything is changed; raises when who asked is gone (the agent's requests)."""
 
 
 class Interface(NamedTuple):

@@ -15,6 +15,7 @@ from _socket import AF_NETLINK, SOCK_CLOEXEC, SOCK_RAW, socket
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
+from host import stopwatch
 from host.errors import HostError
 
 __all__ = ["Connection", "Request", "Route", "attributes", "blob", "flag8", "nested", "text", "u16", "u32"]
@@ -155,8 +156,9 @@ class Connection:
     def each(self, requests: Sequence[Request]) -> list[HostError | None]:
         """Send all; for each request its refusal or None, in order."""
         errors: list[HostError | None] = []
-        for start in range(0, len(requests), _BATCH):
-            errors.extend(self._batch(requests[start : start + _BATCH]))
+        with stopwatch.at("netlink"):
+            for start in range(0, len(requests), _BATCH):
+                errors.extend(self._batch(requests[start : start + _BATCH]))
         return errors
 
     def _batch(self, requests: Sequence[Request]) -> list[HostError | None]:
@@ -202,7 +204,8 @@ class Connection:
         A dump that the kernel marks as interrupted by a change is taken again, up to five times.
         """
         for _ in range(_DUMP_TRIES):
-            objects, torn = self._dump_once(request)
+            with stopwatch.at("dumps"):
+                objects, torn = self._dump_once(request)
             if not torn:
                 return objects
         raise HostError(request.operation, request.target, 0, "the kernel's table kept changing while it was read")

@@ -122,6 +122,7 @@ class _Addition(NamedTuple):
     def run(self) -> Json:
         sweep(self.store, self.host)
         with hold(self.store.lock_path, lock_names(self.key), LOCK_TIMEOUT):
+            self.call.still_wanted()
             kernel = apply.Kernel(self.host, self.pod)
             try:
                 return self._attach(kernel)

@@ -24,6 +24,7 @@ def delete(call: Call, raw: Json) -> None:
     HostError when a NIC could not be put back or the journal not be read for now (a full disk): it is kept for the
     next try. A journal that is damaged for good does not keep the pod.
     """
+    call.still_wanted()
     key = Key(str(raw.get("name", "")), call.container_id, call.ifname)
     with Route() as host:
         try:
@@ -39,6 +40,7 @@ def delete(call: Call, raw: Json) -> None:
             salvage(call.netns, host, group_of(*key), raw.get("rails"))
             return
         with store, hold(store.lock_path, lock_names(key), LOCK_TIMEOUT):
+            call.still_wanted()
             try:
                 _release(store, call, key, host)
             except DamagedError as error:

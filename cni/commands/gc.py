@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cni.errors import CniError, Code
 from cni.lifecycle import lock_names, open_store, release
-from cni.spec import Json, state_dir
+from cni.spec import Call, Json, state_dir
 from conf.errors import ConfigError, Finding
 from host.errors import Busy, HostError
 from host.lock import hold
@@ -16,7 +16,7 @@ VALID = "cni.dev/valid-attachments"
 _LOCK_TIMEOUT = 5.0  # CRI-O gives the whole GC 30 s
 
 
-def collect(raw: Json) -> None:
+def collect(call: Call, raw: Json) -> None:
     """Goes on past failures and reports them together. Without the list nothing is freed; with an empty one, all."""
     valid = _valid(raw)
     if valid is None:
@@ -31,6 +31,7 @@ def collect(raw: Json) -> None:
                 continue
             try:
                 with hold(store.lock_path, lock_names(attachment.key), _LOCK_TIMEOUT):
+                    call.still_wanted()
                     fresh = store.get(attachment.id)
                     errors: list[HostError | Busy] = [*(release(store, fresh, host) if fresh else [])]
             except (HostError, Busy) as error:

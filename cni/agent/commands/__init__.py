@@ -1,0 +1,1 @@
+"""The commands of ``roceway-agent``, one module each."""

@@ -1,0 +1,154 @@
+"""The agent's workers as its main process sees them: forked, given work, heard, dismissed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import time
+import traceback
+from collections.abc import Callable
+
+from cni.agent.parts import Finished, Setting
+from cni.agent.worker import LENGTH, TASK, Report, serve
+
+__all__ = ["Crew", "Worker"]
+
+_GIVE_WAIT = 1.0  # seconds: a free worker reads at once
+_REPORT_MAX = 8 << 20
+
+
+class Worker:
+    """One worker process and the socket to it."""
+
+    def __init__(self, pid: int, channel: socket.socket) -> None:
+        self.pid = pid
+        self.channel = channel
+        self.busy = False
+        self.since = 0.0
+        """CLOCK_MONOTONIC when it was given what it works on."""
+        self._heard = bytearray()
+
+    def give(self, arrived: float, flags: int, data: bytes, plugin: socket.socket) -> bool:
+        """Hand a request over; False when the worker does not take it."""
+        self.busy, self.since = True, time.monotonic()
+        self.channel.settimeout(_GIVE_WAIT)
+        try:
+            socket.send_fds(self.channel, [TASK.pack(arrived, flags, len(data))], [plugin.fileno()])
+            self.channel.sendall(data)
+        except OSError:
+            return False
+        finally:
+            self.channel.setblocking(False)
+        return True
+
+    def reports(self) -> list[Report]:
+        """What it has reported. OSError when it is gone, ValueError when it talks nonsense."""
+        with contextlib.suppress(BlockingIOError):
+            data = self.channel.recv(1 << 16)
+            if not data:
+                raise ConnectionResetError
+            self._heard += data
+        reports = []
+        while len(self._heard) >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(self._heard)
+            if length > _REPORT_MAX:
+                raise ValueError(f"a report of {length} bytes")
+            end = LENGTH.size + length
+            if len(self._heard) < end:
+                break
+            reports.append(_report(bytes(self._heard[LENGTH.size : end])))
+            del self._heard[:end]
+            self.busy = False
+        return reports
+
+
+def _report(data: bytes) -> Report:
+    refused, trace, finished = json.loads(data)
+    return Report(refused, trace, Finished(*finished) if finished else None)
+
+
+class Crew:
+    """All workers. ``in_child`` runs first in a forked worker and closes what belongs to the main process."""
+
+    def __init__(self, setting: Setting, size: int, in_child: Callable[[], None]) -> None:
+        self._setting = setting
+        self._in_child = in_child
+        self.workers: list[Worker] = []
+        self.lost = 0
+        self._leaving: set[int] = set()
+        for _ in range(size):
+            self.hire()
+
+    def free(self) -> Worker | None:
+        """A worker without work; the one that had it last, whose caches are warm."""
+        idle = [worker for worker in self.workers if not worker.busy]
+        return max(idle, key=lambda worker: worker.since) if idle else None
+
+    def hire(self) -> Worker:
+        """Fork a worker."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        pid = os.fork()
+        if pid == 0:
+            self._become(theirs, ours)
+        theirs.close()
+        ours.setblocking(False)
+        worker = Worker(pid, ours)
+        self.workers.append(worker)
+        return worker
+
+    def _become(self, channel: socket.socket, other_end: socket.socket) -> None:
+        """In the child, for the rest of its life."""
+        code = 70
+        try:
+            other_end.close()
+            for worker in self.workers:
+                worker.channel.close()
+            self._in_child()
+            serve(channel, self._setting)
+            code = 0
+        except BaseException:  # noqa: BLE001 - the process ends here whatever it was
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def dismiss(self, worker: Worker) -> None:
+        """Kill a worker and forget it. What it was doing is in the journal, and its locks are gone with it."""
+        self.lost += 1
+        self.workers.remove(worker)
+        worker.channel.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.pid, signal.SIGKILL)
+        self._leaving.add(worker.pid)
+
+    def reap(self) -> None:
+        """Take note of dismissed workers that have ended. One may be stuck in the kernel for long."""
+        self._leaving = {pid for pid in self._leaving if not _reap(pid, 0)}
+
+    def close(self, wait: float) -> None:
+        """Let all go: each ends with its request. Those still there after ``wait`` seconds are killed."""
+        for worker in self.workers:
+            worker.channel.close()
+        deadline = time.monotonic() + wait
+        for worker in self.workers:
+            if not _reap(worker.pid, max(0.0, deadline - time.monotonic())):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.pid, signal.SIGKILL)
+                _reap(worker.pid, 1.0)
+        self.workers.clear()
+
+
+def _reap(pid: int, wait: float) -> bool:
+    """Whether the child has ended within ``wait`` seconds. One stuck in the kernel is left to init."""
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0]:
+                return True
+        except ChildProcessError:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.005)
