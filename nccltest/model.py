@@ -73,6 +73,9 @@ class Half:
     """Wrong elements; None where unchecked. Before 2.13: 1 where the ``error`` column is beyond its tolerance."""
     cv_pct: float | None = None
     """Coefficient of variation over the iterations, percent; only with ``-I 1``."""
+    process_us: tuple[float, ...] = ()
+    """Each process's own time, median over the iterations: with ``-I 1 -J`` a run of all rails side by side tells
+    them apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +86,9 @@ class Row:
     count: int
     type: str
     redop: str
-    """Empty where the collective has none."""
-    root: int | None
-    """None where the collective has none."""
+    """``none`` where the collective has none, in every version."""
+    root: int
+    """-1 where the collective has none, in every version."""
     out_of_place: Half
     in_place: Half | None
     """None where it was not run (``N/A``, ``null``)."""
@@ -249,8 +252,9 @@ def run_to_json(run: Run) -> dict[str, Any]:
     if "env" in document:
         document["env"] = dict(document["env"])
     for half in (row[name] for row in document["rows"] for name in ("out_of_place", "in_place")):
-        if half and half["cv_pct"] is None:
-            del half["cv_pct"]
+        for name in ("cv_pct", "process_us"):
+            if half and not half[name]:
+                del half[name]
     return document
 
 

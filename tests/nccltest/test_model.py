@@ -100,7 +100,7 @@ def test_a_fingerprints_key_tells_them_apart() -> None:
 
 def test_a_run_has_the_contracts_shape() -> None:
     half = Half(1.0, 2.0, 3.0, None)
-    run = Run("f", "all_reduce", "2.13+", 2, 1, "ok", (), (Row(8, 2, "float", "sum", None, half, None),))
+    run = Run("f", "all_reduce", "2.13+", 2, 1, "ok", (), (Row(8, 2, "float", "sum", -1, half, None),))
     document = run_to_json(run)
     assert list(document) == ["source", "collective", "version", "ranks", "nodes", "status", "errors", "rows"]
     assert document["rows"][0]["in_place"] is None
