@@ -10,7 +10,10 @@ PROBE = Program(
     "roceway-probe",
     "Runs NCCL all-reduce rounds, tells noise from regression and names the slow node, NIC, rail, leaf or uplink.",
     "nccltest.commands",
-    {},
+    {
+        "parse": "nccl-tests' logs of any version as runs, or as measurements",
+        "locate": "name the slow node, NIC, leaf, uplink or spine",
+    },
 )
 
 

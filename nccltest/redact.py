@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["kept_environment", "redact"]
+__all__ = ["kept_environment", "printable", "redact"]
 
 HIDDEN = "[redacted]"
 
@@ -47,11 +47,17 @@ def redact(text: str) -> str:
     return text
 
 
+def printable(text: str) -> str:
+    """The text with its control characters as question marks: a log must not steer the terminal of its reader."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else "?" for each in text)
+
+
 def kept_environment(variables: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Of ``NAME=value`` words those that change a measurement, sorted; secrets among them hidden, lengths bounded."""
     kept = {}
     for variable in variables:
         name, equals, value = variable.partition("=")
         if equals and name.startswith(_KEPT):
-            kept[name[:_LONGEST]] = redact(f"{name}={value[:_LONGEST]}").removeprefix(f"{name}=")
+            shown = redact(f"{name}={value[:_LONGEST]}").removeprefix(f"{name}=")
+            kept[printable(name[:_LONGEST])] = printable(shown)
     return tuple(sorted(kept.items()))

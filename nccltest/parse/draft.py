@@ -9,7 +9,7 @@ from statistics import median
 from nccltest import busbw
 from nccltest.model import Device, Row, Run, Status
 from nccltest.parse.table import Header, number
-from nccltest.redact import kept_environment, redact
+from nccltest.redact import kept_environment, printable, redact
 
 __all__ = ["Draft", "collective_of", "ranks_from", "status_of"]
 
@@ -125,7 +125,7 @@ _NOTHING, _NO_ROWS = "no output of nccl-tests in it", "no row of the table was p
 
 
 def _add(texts: list[str], text: str) -> None:
-    if len(texts) < _MOST_ERRORS and (told := redact(text[:_LONGEST_ERROR])) not in texts:
+    if len(texts) < _MOST_ERRORS and (told := printable(redact(text[:_LONGEST_ERROR]))) not in texts:
         texts.append(told)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from nccltest import busbw
 from nccltest.model import Device, Half, Row, Run
 from nccltest.parse.draft import collective_of, ranks_from, status_of
-from nccltest.redact import kept_environment, redact
+from nccltest.redact import kept_environment, printable, redact
 
 __all__ = ["CSV_HEAD", "parse_csv", "parse_json"]
 
@@ -134,7 +134,7 @@ def _average(document: Mapping[str, Any]) -> float | None:
 def _errors(value: Any) -> tuple[str, ...]:
     """An empty string means that NCCL had no last error."""
     texts = (each[:_LONGEST_ERROR].strip() for each in _list(value) if isinstance(each, str))
-    return tuple(redact(text) for text in texts if text)[:_MOST_ERRORS]
+    return tuple(printable(redact(text)) for text in texts if text)[:_MOST_ERRORS]
 
 
 def _row(each: Any) -> Row | None:
@@ -265,7 +265,7 @@ def _list(value: Any) -> Sequence[Any]:
 
 
 def _text(value: Any) -> str:
-    return str(value).strip()[:255] if isinstance(value, str | int) else ""
+    return printable(str(value).strip()[:255]) if isinstance(value, str | int) else ""
 
 
 def _number(value: Any) -> float | None:

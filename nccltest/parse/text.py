@@ -14,6 +14,7 @@ from nccltest.parse import grammar
 from nccltest.parse.draft import Draft
 from nccltest.parse.grammar import TYPES, strip_prefix
 from nccltest.parse.table import GUESSED, Partial, header_of, row_of, start_of_row, values_of
+from nccltest.redact import printable
 
 __all__ = ["LONGEST_LINE", "MOST_ROWS", "MOST_RUNS", "parse_lines"]
 
@@ -121,10 +122,10 @@ class _Reader:
 
     def _give_up(self) -> None:
         """A row whose end never came: its first half is kept where that is whole."""
-        if self.waiting is not None:
+        cut, self.waiting = self.waiting, None
+        if cut is not None:
+            self._row(cut)
             self.draft.cut = True
-            self._row(self.waiting)
-            self.waiting = None
 
     def _numbers(self, text: str, line: str) -> None:
         words = text.split(None, 48)
@@ -185,7 +186,11 @@ class _Reader:
     def device(self, found: re.Match[str]) -> None:
         self._reach(5, again=self.draft.stage <= 5)
         rank, group, pid, host, number, bus, name = found.groups(default="0")
-        self.draft.devices.append(Device(int(rank), int(group), int(pid), host, int(number), bus, name.strip()))
+        device = Device(
+            int(rank), int(group), int(pid), printable(host), int(number), printable(bus), printable(name.strip())
+        )
+        if len(self.draft.devices) < MOST_ROWS:
+            self.draft.devices.append(device)
 
     def bounds(self, found: re.Match[str]) -> None:
         self._reach(8)

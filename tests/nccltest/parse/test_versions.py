@@ -223,3 +223,10 @@ def test_secrets_are_not_kept() -> None:
     for secret in ("hf_abcdef", "hunter2", "abc/def", "x y", "abcdefgh1"):
         assert secret not in kept
     assert "refused" in kept
+
+
+def test_a_cut_row_behind_a_footer_is_a_run_of_its_own() -> None:
+    row = line(MODERN, table(MODERN, 1)[0])
+    first, second = parse_text(f"# Out of bounds values : 0 OK\n{row[:-1]}\n", "x")
+    assert (first.status, len(first.rows)) == ("incomplete", 0)
+    assert (second.status, len(second.rows)) == ("incomplete", 1)
