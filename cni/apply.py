@@ -11,18 +11,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-from cni.homecoming import Homecoming
+from cni.homecoming import Homecoming, find
 from cni.steps import (
     AddAddress,
     AddRoute,
     AddRule,
     AwaitGid,
+    BindVf,
     Bring,
     CreateLink,
     DeleteGroup,
     DeleteRule,
     MoveLink,
     MoveRdma,
+    RestoreDriver,
     RestoreLink,
     RestoreRdma,
     RestoreVf,
@@ -30,6 +32,7 @@ from cni.steps import (
     SetSysctl,
     SetVf,
     Step,
+    UnbindVf,
 )
 from host import addr, link, route, rule, sysctl
 from host.errors import HostError
@@ -87,6 +90,7 @@ class Kernel:
         self.pod = pod
         self._pod_socket: Socket | None = None
         self._indexes: dict[str, int] = {}
+        self._bound_again: set[str] = set()
 
     def close(self) -> None:
         """Close the pod's socket; the host's belongs to the caller."""
@@ -117,7 +121,7 @@ class Kernel:
                         self._each_unless_gone([link.delete_group(step.group)])
             case MoveRdma() | RestoreRdma() | AwaitGid():
                 self._run_rdma(batch)
-            case SetVf() | RestoreVf():
+            case SetVf() | RestoreVf() | UnbindVf() | BindVf() | RestoreDriver():
                 self._run_vf(batch)
             case RestoreLink():
                 pod = self.socket() if self.pod is not None else None
@@ -142,12 +146,20 @@ class Kernel:
                 )
             ]
         assert isinstance(step, MoveLink)  # noqa: S101 - the host channel has two kinds
-        requests = [
-            link.move(step.nic.ifindex, step.rail, self.pod.fd, target=f"{step.nic} into the pod as {step.rail}")
-        ]
-        if step.rail in step.nic.altnames:  # a device cannot have one name twice
-            requests.insert(0, link.remove_altnames(step.nic.ifindex, [step.rail], target=step.nic.name))
+        index, altnames = self._as_it_is_now(step)
+        requests = [link.move(index, step.rail, self.pod.fd, target=f"{step.nic} into the pod as {step.rail}")]
+        if step.rail in altnames:  # a device cannot have one name twice
+            requests.insert(0, link.remove_altnames(index, [step.rail], target=step.nic.name))
         return requests
+
+    def _as_it_is_now(self, step: MoveLink) -> tuple[int, tuple[str, ...]]:
+        """A NIC's index and alternative names on the host: its driver may have been bound again since the plan."""
+        if step.nic.pci not in self._bound_again:
+            return step.nic.ifindex, step.nic.altnames
+        device = find(step.nic, link.devices(self.host), step.rail)
+        if device is None:
+            raise HostError("find", str(step.nic), errno.ENODEV, "it vanished after its driver was bound again")
+        return device.ifindex, device.altnames
 
     def _pod_request(self, step: Step) -> Request:
         match step:
@@ -173,6 +185,9 @@ class Kernel:
                     sysctl.write(step.value, "net", step.family, "conf", step.rail, step.key)
 
     def _run_vf(self, batch: Sequence[Step]) -> None:
+        if not isinstance(batch[0], SetVf | RestoreVf):
+            self._run_driver(batch)
+            return
         from cni.vf import restore_vf, set_vf  # only for rails with a VF
 
         for step in batch:
@@ -180,6 +195,18 @@ class Kernel:
                 set_vf(step, self.host)
             elif isinstance(step, RestoreVf):
                 restore_vf(step, self.host)
+
+    def _run_driver(self, batch: Sequence[Step]) -> None:
+        from cni.binding import bind_vf, restore_driver, unbind_vf  # only for VFs that lack a node GUID
+
+        for step in batch:
+            if isinstance(step, UnbindVf):
+                unbind_vf(step)
+            elif isinstance(step, BindVf):
+                self._bound_again.add(step.pci)
+                bind_vf(step, self.host)
+            elif isinstance(step, RestoreDriver):
+                restore_driver(step, self.host)
 
     def _run_rdma(self, batch: Sequence[Step]) -> None:
         from cni.rdma import RdmaMover  # only where there is RDMA

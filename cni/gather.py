@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cni.netconf import WHOLE, Rail
 from cni.plan import HostView, VfSeat
-from cni.steps import AddAddress, AwaitGid, HostRdma, MoveRdma, SetSysctl, Step
+from cni.steps import AddAddress, AwaitGid, BindVf, HostRdma, MoveRdma, SetSysctl, Step
 from cni.verify import PodView
 from host import addr, link, netns, route, rule, sysctl
 from host.errors import HostError
@@ -31,7 +31,7 @@ def host_view(connection: Route, rails: Sequence[Rail] = ()) -> HostView:
     ]
     view = HostView(link.devices(connection), addr.addresses(connection), frozenset(defaults))
     if any(rail.mode in WHOLE for rail in rails) and has_rdma():
-        devices, exclusive = _rdma()
+        devices, exclusive = _rdma({device.ifindex: device.pci for device in view.devices})
         view = view._replace(rdma=devices, exclusive=exclusive)
     virtual = [rail for rail in rails if rail.mode == "sriov"]
     if virtual:
@@ -98,13 +98,15 @@ def has_rdma() -> bool:
         return False
 
 
-def _rdma() -> tuple[dict[int, HostRdma], bool]:
-    """RDMA devices by the index of their network device, and the namespace mode."""
+def _rdma(places: Mapping[int, str]) -> tuple[dict[int, HostRdma], bool]:
+    """RDMA devices by the index of their network device (``places``: its PCI address), and the namespace mode."""
     from host import nldev  # only where there is RDMA
 
     with nldev.Rdma() as connection:
         found = {
-            port.netdev_index: HostRdma(device.dev_index, device.name, device.node_guid)
+            port.netdev_index: HostRdma(
+                device.dev_index, device.name, device.node_guid, places.get(port.netdev_index, "")
+            )
             for device in nldev.devices(connection)
             for port in nldev.ports(connection, device)
             if port.netdev_index
@@ -134,11 +136,12 @@ def _has_gid(step: AwaitGid, sysfs: str) -> bool:
         return False  # the device is not there
 
 
-def _pod_rdma(pod: netns.Netns) -> frozenset[str]:
+def _pod_rdma(pod: netns.Netns) -> dict[str, str]:
+    """RDMA devices that the pod sees (all of them in shared mode), with their node GUIDs."""
     from host import nldev
 
     with netns.inside(pod), nldev.Rdma() as connection:
-        return frozenset(device.name for device in nldev.devices(connection))
+        return {device.name: device.node_guid for device in nldev.devices(connection)}
 
 
 def pod_view(connection: Route, pod: netns.Netns, steps: Iterable[Step]) -> PodView:
@@ -152,7 +155,7 @@ def pod_view(connection: Route, pod: netns.Netns, steps: Iterable[Step]) -> PodV
         routes=tuple(each for family in families for each in route.routes(connection, family)),
         rules=tuple(each for family in families for each in rule.rules(connection, family)),
         sysctls=_sysctls(pod, [step for step in steps if isinstance(step, SetSysctl)]),
-        rdma=_pod_rdma(pod) if any(isinstance(step, MoveRdma) for step in steps) else frozenset(),
+        rdma=_pod_rdma(pod) if any(isinstance(step, MoveRdma | BindVf) for step in steps) else {},
         gids=gids(pod, waits) if (waits := [step for step in steps if isinstance(step, AwaitGid)]) else frozenset(),
     )
 

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from cni.netconf import WHOLE, Rail
 from cni.steps import (
+    NO_GUIDS,
     AddAddress,
     AddRoute,
     AddRule,
     AwaitGid,
+    BindVf,
     Bring,
     CreateLink,
     HostNic,
@@ -27,6 +29,7 @@ from cni.steps import (
     SetSysctl,
     SetVf,
     Step,
+    UnbindVf,
 )
 from conf.errors import Finding
 from host.addr import Address
@@ -58,6 +61,8 @@ VF_STATE = (
     "port_guid",
 )
 """The fields of host.sriov.VfState, whose import only rails with a VF should cost; a test holds them equal."""
+
+_NO_MAC = "00:00:00:00:00:00"
 
 _PRIORITY_BASE = 1000
 """Rule priorities 1000, 1001, …: after ``local`` (0), before ``main`` (32766)."""
@@ -209,6 +214,8 @@ def plan(
     """
     # Steps of one kind stand together: what follows one another on one socket travels in one system call.
     vfs: list[Step] = []
+    unbinds: list[Step] = []
+    binds: list[Step] = []
     links: list[Step] = []
     rdma: list[Step] = []
     gids: list[Step] = []
@@ -221,7 +228,13 @@ def plan(
         device = nic_of(rail, view)
         assert device is not None  # noqa: S101 - problems() found nothing
         own = leases[rail.name]
-        vfs += [_vf(rail, device, view.vfs[device.pci])] if rail.mode == "sriov" else []
+        if rail.mode == "sriov":
+            seat = view.vfs[device.pci]
+            told = _vf(rail, device, seat)
+            vfs.append(told)
+            again = _bind_again(rail, told, seat, view.rdma.get(device.ifindex))
+            unbinds += again[:1]
+            binds += again[1:]
         links.append(_link(rail, device, view, group))
         moves, waits = _rdma(rail, device, view, own)
         rdma += moves
@@ -234,7 +247,7 @@ def plan(
         number = numbers[rail.name]
         table = None if table_base is None else table_base + number
         routing += _routing(rail, own, table, _PRIORITY_BASE + number)
-    return (*vfs, *links, *rdma, *sysctls, *settings, *addresses, *ups, *routing, *gids)
+    return (*vfs, *unbinds, *binds, *links, *rdma, *sysctls, *settings, *addresses, *ups, *routing, *gids)
 
 
 def _link(rail: Rail, device: NetDev, view: HostView, group: int) -> Step:
@@ -267,6 +280,17 @@ def _vf(rail: Rail, device: NetDev, seat: VfSeat) -> SetVf:
     if asked.get("vlan") == 0:
         wanted |= {"vlan_qos": 0, "vlan_proto": "802.1q"}
     return SetVf(rail.name, seat.pci, seat.pf, seen["vf"], seat.state, tuple(wanted.values()), device.mac)
+
+
+def _bind_again(rail: Rail, told: SetVf, seat: VfSeat, rdma: HostRdma | None) -> list[Step]:
+    """The steps that bring a VF's RDMA device its node GUID, if it lacks one and its PF says the MAC to make it of."""
+    mac = dict(zip(VF_STATE, told.wanted, strict=True))["mac"]
+    if rdma is None or rdma.node_guid not in NO_GUIDS or mac == _NO_MAC or not seat.driver:
+        return []
+    return [
+        UnbindVf(rail.name, seat.pci, seat.driver),
+        BindVf(rail.name, seat.pci, seat.driver, rdma.name),
+    ]
 
 
 def _rdma(rail: Rail, device: NetDev, view: HostView, leases: Sequence[Lease]) -> tuple[list[Step], list[Step]]:

@@ -2,16 +2,19 @@
 
 What the kernel demands (drivers/infiniband/core/device.c, rdma_dev_change_netns): the socket *and* the sending thread
 in the namespace that has the device; a move and a rename are two requests; a device keeps its index through both.
+A device whose driver was bound again has another index, and is found by its PCI address.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from cni.steps import HostRdma, MoveRdma, RestoreRdma
-from host import netns, nldev
+from host import netns, nldev, rdma
+from host.errors import HostError
 
 __all__ = ["RdmaMover"]
 
@@ -30,8 +33,10 @@ class RdmaMover:
         if not steps or self._pod is None:
             return
         with nldev.Rdma() as host:
-            host.run([nldev.move(step.device.dev_index, self._pod.fd, target=step.device.name) for step in steps])
-        renames = [nldev.rename(step.device.dev_index, step.name) for step in steps if step.name != step.device.name]
+            here = nldev.devices(host)
+            moving = [(step, _must_find(step.device, here)) for step in steps]
+            host.run([nldev.move(each.dev_index, self._pod.fd, target=each.name) for _, each in moving])
+        renames = [nldev.rename(each.dev_index, step.name) for step, each in moving if step.name != each.name]
         if renames:
             with netns.inside(self._pod), nldev.Rdma() as pod:
                 pod.run(renames)
@@ -57,19 +62,39 @@ class RdmaMover:
         home = netns.own()
         try:
             with netns.inside(self._pod), nldev.Rdma() as pod:
-                here = nldev.devices(pod)
-                moves = [
-                    nldev.move(found.dev_index, home.fd, target=device.name)
-                    for device in devices
-                    if (found := _find(device, here)) is not None
-                ]
+                found = self._in_pod(devices, nldev.devices(pod))
+                moves = [nldev.move(each.dev_index, home.fd, target=device.name) for device, each in found]
                 errors = [error for error in pod.each(moves) if error is not None]
         finally:
             os.close(home.fd)
         if errors:
             raise errors[0]
 
+    def _in_pod(self, devices: Sequence[HostRdma], here: Sequence[nldev.Device]) -> list[tuple[HostRdma, nldev.Device]]:
+        """Those of ``devices`` that the pod has (``here``)."""
+        assert self._pod is not None  # noqa: S101 - the caller has checked
+        found = [(device, _by_index(device, here)) for device in devices]
+        if any(each is None and device.pci for device, each in found):
+            with rdma.sysfs_of(self._pod) as sysfs:  # the host's mount does not show the pod's devices
+                found = [(device, _find(device, here, sysfs)) for device in devices]
+        return [(device, each) for device, each in found if each is not None]
 
-def _find(device: HostRdma, devices: Iterable[nldev.Device]) -> nldev.Device | None:
-    """The device that is ``device``, whatever it is called now."""
+
+def _find(device: HostRdma, devices: Sequence[nldev.Device], sysfs: str = "/sys") -> nldev.Device | None:
+    """The one of ``devices`` that is ``device``, whatever it is called now; ``sysfs``: a mount of their namespace."""
+    same = _by_index(device, devices)
+    if same is not None or not device.pci:
+        return same
+    names = rdma.beside(device.pci, sysfs=sysfs)
+    return next((each for each in devices if each.name in names), None)
+
+
+def _must_find(device: HostRdma, devices: Sequence[nldev.Device]) -> nldev.Device:
+    found = _find(device, devices)
+    if found is None:
+        raise HostError("move RDMA device", device.name, errno.ENODEV, "it vanished")
+    return found
+
+
+def _by_index(device: HostRdma, devices: Sequence[nldev.Device]) -> nldev.Device | None:
     return next((each for each in devices if each.dev_index == device.dev_index), None)

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 __all__ = [
+    "NO_GUIDS",
     "AddAddress",
     "AddRoute",
     "AddRule",
     "AwaitGid",
+    "BindVf",
     "Bring",
     "CreateLink",
     "DeleteGroup",
@@ -22,6 +24,7 @@ __all__ = [
     "HostRdma",
     "MoveLink",
     "MoveRdma",
+    "RestoreDriver",
     "RestoreLink",
     "RestoreRdma",
     "RestoreVf",
@@ -29,10 +32,18 @@ __all__ = [
     "SetSysctl",
     "SetVf",
     "Step",
+    "UnbindVf",
     "dump",
     "load",
     "undo",
 ]
+
+
+NO_GUIDS = frozenset({"0000:0000:0000:0000", "0000:00ff:fe00:0000"})
+"""Node GUIDs that are none: an mlx5 VF's before its PF gave it a MAC, and what mlx5 makes of a MAC of zeros
+(``node_guid_gen_from_mac``, drivers/net/ethernet/mellanox/mlx5/core/eswitch.c)."""
+_VF_MAC = slice(1, 2)
+"""Place of ``mac`` in host.sriov.VfState."""
 
 
 class HostNic(NamedTuple):
@@ -60,6 +71,8 @@ class HostRdma(NamedTuple):
     dev_index: int
     name: str
     node_guid: str
+    pci: str = ""
+    """What it is found by once its driver was bound again, which gives it another index; empty where unknown."""
 
     def __str__(self) -> str:
         return self.name
@@ -134,8 +147,41 @@ class SetVf(NamedTuple):
     mac: str
     """The VF's own MAC address as it was."""
 
+    @property
+    def changes_mac(self) -> bool:
+        """Whether the PF gets to say another MAC than it said."""
+        return self.seen[_VF_MAC] != self.wanted[_VF_MAC]  # slices: a damaged journal may be shorter
+
     def __str__(self) -> str:
         return f"set vf {self.vf} of {self.pf} ({self.pci}) for {self.rail}: {self.wanted}"
+
+
+class UnbindVf(NamedTuple):
+    """Take a VF from its driver; one that has none is left as it is.
+
+    An mlx5 VF gets its node GUID from the MAC that its PF gave it, but only learns it when its driver is bound
+    (``mlx5_query_node_guid`` while probing; see also sriov-network-operator #267: rdma_cm crashes without).
+    """
+
+    rail: str
+    pci: str
+    driver: str
+
+    def __str__(self) -> str:
+        return f"unbind {self.driver} from {self.pci} for {self.rail}"
+
+
+class BindVf(NamedTuple):
+    """Bind a VF to its driver again, and wait for its network device and for its RDMA device with a node GUID."""
+
+    rail: str
+    pci: str
+    driver: str
+    rdma: str
+    """The name that its RDMA device had and gets again."""
+
+    def __str__(self) -> str:
+        return f"bind {self.driver} to {self.pci} again for the node GUID of {self.rdma} ({self.rail})"
 
 
 class SetConf(NamedTuple):
@@ -258,6 +304,18 @@ class RestoreVf(NamedTuple):
         return f"put vf {self.vf} of {self.pf} ({self.pci}) back: {self.seen}"
 
 
+class RestoreDriver(NamedTuple):
+    """Undo of UnbindVf: a VF without a driver gets its own again, and its RDMA device its name."""
+
+    rail: str
+    pci: str
+    driver: str
+    rdma: str
+
+    def __str__(self) -> str:
+        return f"have {self.driver} on {self.pci} ({self.rail})"
+
+
 class RestoreRdma(NamedTuple):
     """Undo of MoveRdma: back to the host under its name, before its NIC."""
 
@@ -273,6 +331,8 @@ Step = (
     | MoveLink
     | MoveRdma
     | SetVf
+    | UnbindVf
+    | BindVf
     | AwaitGid
     | SetConf
     | SetSysctl
@@ -285,6 +345,7 @@ Step = (
     | RestoreLink
     | RestoreRdma
     | RestoreVf
+    | RestoreDriver
 )
 
 _KINDS: dict[str, Any] = {
@@ -294,6 +355,8 @@ _KINDS: dict[str, Any] = {
         MoveLink,
         MoveRdma,
         SetVf,
+        UnbindVf,
+        BindVf,
         AwaitGid,
         SetConf,
         SetSysctl,
@@ -306,6 +369,7 @@ _KINDS: dict[str, Any] = {
         RestoreLink,
         RestoreRdma,
         RestoreVf,
+        RestoreDriver,
     )
 }
 
@@ -324,11 +388,29 @@ def undo(steps: Sequence[Step], *, netns_alive: bool) -> tuple[Step, ...]:
     restore: list[Step] = [RestoreLink(step.rail, step.nic) for step in reverse if isinstance(step, MoveLink)]
     rdma: list[Step] = [RestoreRdma(step.rail, step.device) for step in reverse if isinstance(step, MoveRdma)]
     vfs: list[Step] = [RestoreVf(*step) for step in reverse if isinstance(step, SetVf)]
+    drivers = _undo_bindings(steps)
     if not netns_alive:
-        return (*rdma, *restore, *vfs)
+        return (*drivers, *rdma, *restore, *vfs)
     rules: list[Step] = [DeleteRule(*step) for step in reverse if isinstance(step, AddRule)]
     groups = dict.fromkeys(step.group for step in reverse if isinstance(step, CreateLink))
-    return (*rdma, *rules, *restore, *vfs, *(DeleteGroup(group) for group in groups))
+    return (*drivers, *rdma, *rules, *restore, *vfs, *(DeleteGroup(group) for group in groups))
+
+
+def _undo_bindings(steps: Sequence[Step]) -> list[Step]:
+    """For VFs whose driver was bound again: it must be there before a VF can come home.
+
+    Where the PF's word on the MAC is taken back, the node GUID that was made of it has to go too, or the next pod with
+    this MAC shares it. So the driver is unbound, which takes the VF from the pod while its VLAN still holds, the PF's
+    word is put back, and the driver bound finds that.
+    """
+    bound = [step for step in steps if isinstance(step, BindVf)]
+    told = {step.rail: step for step in steps if isinstance(step, SetVf)}
+    anew = [step for step in bound if step.rail in told and told[step.rail].changes_mac]
+    return [
+        *(UnbindVf(step.rail, step.pci, step.driver) for step in anew),
+        *(RestoreVf(*told[step.rail]) for step in anew),
+        *(RestoreDriver(*step) for step in bound),
+    ]
 
 
 def dump(steps: Iterable[Step]) -> list[list[Any]]:

@@ -6,13 +6,16 @@ A value that the kernel rounded, refused in silence or lost since is a differenc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cni.steps import (
+    NO_GUIDS,
     AddAddress,
     AddRoute,
     AddRule,
     AwaitGid,
+    BindVf,
     Bring,
     CreateLink,
     MoveLink,
@@ -41,8 +44,8 @@ class PodView(NamedTuple):
     rules: tuple[Rule, ...]
     sysctls: Mapping[tuple[str, str, str], str]
     """(family, interface, key) to value, for those that were asked for."""
-    rdma: frozenset[str] = frozenset()
-    """Names of the RDMA devices that moved here."""
+    rdma: Mapping[str, str] = MappingProxyType({})
+    """RDMA devices that the pod sees, with their node GUIDs; only where one moved here or was to get its GUID."""
     gids: frozenset[tuple[str, str]] = frozenset()
     """(RDMA device, address) that have a RoCE v2 GID."""
 
@@ -52,16 +55,13 @@ def differences(steps: Iterable[Step], view: PodView) -> list[str]:
     devices = {device.name: device for device in view.devices}
     lines: list[str] = []
     missing: set[str] = set()
+    steps = tuple(steps)
+    renamed = {step.rail: step.name for step in steps if isinstance(step, MoveRdma)}
     for step in steps:
         if isinstance(step, AddRule):
             lines += _rule(step, view)
-        elif isinstance(step, MoveRdma):
-            lines += [] if step.name in view.rdma else [f"{step.rail}: RDMA device: wanted {step.name}, got none"]
-        elif isinstance(step, AwaitGid):
-            have = (step.device, step.address) in view.gids
-            lines += (
-                [] if have else [f"{step.rail}: RoCE v2 GID: wanted one for {step.address} on {step.device}, got none"]
-            )
+        elif isinstance(step, MoveRdma | AwaitGid | BindVf):
+            lines += _on_rdma(step, renamed, view)
         elif not isinstance(step, CreateLink | MoveLink | SetConf | SetSysctl | AddAddress | Bring | AddRoute):
             continue
         elif step.rail not in devices:
@@ -76,6 +76,21 @@ def differences(steps: Iterable[Step], view: PodView) -> list[str]:
 def is_carrier(line: str) -> bool:
     """Whether a difference is that a link has no carrier: not of the attachment's making, and it may come by itself."""
     return _NO_CARRIER in line
+
+
+def _on_rdma(step: MoveRdma | AwaitGid | BindVf, renamed: Mapping[str, str], view: PodView) -> list[str]:
+    """``renamed``: what the RDMA devices that moved are called in the pod, by rail."""
+    match step:
+        case MoveRdma(rail, _, name):
+            return [] if name in view.rdma else [f"{rail}: RDMA device: wanted {name}, got none"]
+        case AwaitGid(rail, name, address):
+            if (name, address) in view.gids:
+                return []
+            return [f"{rail}: RoCE v2 GID: wanted one for {address} on {name}, got none"]
+        case BindVf(rail, _, _, own):
+            name = renamed.get(rail, own)
+            lacks = view.rdma.get(name, "") in NO_GUIDS  # a device that is gone is told by others
+            return [f"{rail}: node GUID: wanted one on {name}, got none"] if lacks else []
 
 
 def _on_device(step: Step, device: NetDev, view: PodView) -> list[str]:

@@ -23,6 +23,7 @@ __all__ = [
     "Device",
     "Link",
     "addresses",
+    "bind",
     "config",
     "devices",
     "order",
@@ -30,6 +31,7 @@ __all__ = [
     "parse_link",
     "parse_path",
     "read",
+    "unbind",
 ]
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
@@ -168,6 +170,34 @@ def read(address: str, root: str = "/") -> Device:
         vfs=_vfs(folder, names),
         pf=_target(folder, "physfn"),
     )
+
+
+def bind(address: str, driver: str, root: str = "/") -> None:
+    """Bind a function to a driver that is loaded and knows it; returns when the driver has probed it.
+
+    ``driver_override`` stays as it is. HostError when the driver refuses (EBUSY: another has the function).
+    """
+    _write(address, driver, "bind", root)
+
+
+def unbind(address: str, driver: str, root: str = "/") -> None:
+    """Take a function from its driver: its network and RDMA devices go, in whatever namespace they are.
+
+    HostError (ENODEV) where this driver does not have it.
+    """
+    _write(address, driver, "unbind", root)
+
+
+def _write(address: str, driver: str, action: str, root: str) -> None:
+    order(address)
+    if not driver or "/" in driver or driver.startswith("."):
+        raise ValueError(f"{driver!r} is no name of a driver")
+    path = os.path.join(root, "sys/bus/pci/drivers", driver, action)
+    try:
+        with open(path, "wb", buffering=0) as file:
+            file.write(address.lower().encode())
+    except OSError as error:
+        raise HostError(f"{action} driver", f"{driver}, PCI function {address}", error.errno or 0) from error
 
 
 def parse_path(link: str) -> tuple[str, tuple[str, ...]]:

@@ -24,6 +24,7 @@ __all__ = [
     "Device",
     "Gid",
     "Port",
+    "beside",
     "counters",
     "devices",
     "find_gid",
@@ -31,6 +32,7 @@ __all__ = [
     "gids",
     "hw_counters",
     "mtu_for",
+    "node_guid",
     "parse_gid",
     "parse_rate",
     "parse_state",
@@ -136,6 +138,17 @@ def read(name: str, *, sysfs: str = "/sys") -> Device:
         netdevs=tuple(sorted(beside)) or ((lower,) if lower else ()),
         ports=tuple(_port(_folder(sysfs, name, "ports", str(number)), number) for number in numbers),
     )
+
+
+def beside(pci: str, *, sysfs: str = "/sys") -> tuple[str, ...]:
+    """Names of the RDMA devices of a PCI function that the mount shows; not those that software made (rxe, siw)."""
+    names = _names(os.path.join(sysfs, "bus/pci/devices", pci, "infiniband"))
+    return tuple(sorted(name for name in names if not _text(_folder(sysfs, name), "parent")))
+
+
+def node_guid(name: str, *, sysfs: str = "/sys") -> str:
+    """A device's node GUID, ``b8ce:f603:00d2:3b1a``; empty where there is no such device."""
+    return _text(_folder(sysfs, name), "node_guid")
 
 
 def _port(folder: str, number: int) -> Port:

@@ -13,16 +13,25 @@ from cni.steps import (
     AddAddress,
     AddRoute,
     AddRule,
+    AwaitGid,
+    BindVf,
     Bring,
     CreateLink,
     DeleteGroup,
     DeleteRule,
     HostNic,
+    HostRdma,
     MoveLink,
+    MoveRdma,
+    RestoreDriver,
     RestoreLink,
+    RestoreRdma,
+    RestoreVf,
     SetConf,
     SetSysctl,
+    SetVf,
     Step,
+    UnbindVf,
     dump,
     load,
     undo,
@@ -45,7 +54,14 @@ NICS = st.builds(
     addresses=st.lists(TEXT, max_size=3).map(tuple),
     conf4=PAIRS,
 )
+RDMA = st.builds(HostRdma, NUMBER, TEXT, TEXT, TEXT)
+VALUES = st.tuples(NUMBER, TEXT, NUMBER)
 STEPS: st.SearchStrategy[Step] = st.one_of(
+    st.builds(SetVf, TEXT, TEXT, TEXT, NUMBER, VALUES, VALUES, TEXT),
+    st.builds(UnbindVf, TEXT, TEXT, TEXT),
+    st.builds(BindVf, TEXT, TEXT, TEXT, TEXT),
+    st.builds(MoveRdma, TEXT, RDMA, TEXT),
+    st.builds(AwaitGid, TEXT, TEXT, TEXT, st.booleans()),
     st.builds(CreateLink, TEXT, TEXT, TEXT, NUMBER, NUMBER, TEXT, NUMBER),
     st.builds(MoveLink, TEXT, NICS),
     st.builds(RestoreLink, TEXT, NICS),
@@ -94,10 +110,16 @@ def test_a_journal_damaged_in_one_field_is_not_taken_for_sound(steps: list[Step]
         assert [type(field) for field in before] == [type(field) for field in after]
 
 
+UNDOING = DeleteRule | RestoreLink | DeleteGroup | RestoreRdma | RestoreVf | RestoreDriver | UnbindVf
+
+
 @given(PLANS)
 def test_undo_is_of_undo_steps_only_and_takes_every_rule_nic_and_group_back_once(steps: list[Step]) -> None:
     back = undo(steps, netns_alive=True)
-    assert all(isinstance(step, DeleteRule | RestoreLink | DeleteGroup) for step in back)
+    assert all(isinstance(step, UNDOING) for step in back)
+    assert [step.device for step in back if isinstance(step, RestoreRdma)] == [
+        step.device for step in reversed(steps) if isinstance(step, MoveRdma)
+    ]
     assert [step[:] for step in back if isinstance(step, DeleteRule)] == [
         step[:] for step in reversed(steps) if isinstance(step, AddRule)
     ]
@@ -110,17 +132,47 @@ def test_undo_is_of_undo_steps_only_and_takes_every_rule_nic_and_group_back_once
 
 
 @given(PLANS)
-def test_with_the_namespace_gone_only_nics_are_restored(steps: list[Step]) -> None:
+def test_with_the_namespace_gone_only_what_is_the_hosts_is_restored(steps: list[Step]) -> None:
     alive, gone = undo(steps, netns_alive=True), undo(steps, netns_alive=False)
-    assert gone == tuple(step for step in alive if isinstance(step, RestoreLink))
+    assert gone == tuple(step for step in alive if not isinstance(step, DeleteRule | DeleteGroup))
+
+
+NIC = HostNic(7, "eth2", "", "0000:18:00.0", "04:00:00:00:00:07", "02:00:00:00:00:07", 9000, True, (), (), ())
+NO_MAC, MAC = (0, "00:00:00:00:00:00", 0), (0, "02:aa:00:00:00:01", 0)
+UNBIND, BIND = UnbindVf("rail0", "0000:18:00.1", "mlx5_core"), BindVf("rail0", "0000:18:00.1", "mlx5_core", "mlx5_4")
+
+
+def told(seen: tuple[object, ...], wanted: tuple[object, ...]) -> SetVf:
+    return SetVf("rail0", "0000:18:00.1", "0000:18:00.0", 0, seen, wanted, "02:00:00:00:00:07")
+
+
+def test_a_node_guid_goes_with_the_mac_that_it_was_made_of() -> None:
+    """The VF leaves the pod before its VLAN is taken, and its driver finds the PF's old word when it is bound."""
+    word, move = told(NO_MAC, MAC), MoveLink("rail0", NIC)
+    rdma = MoveRdma("rail0", HostRdma(4, "mlx5_4", "0000:0000:0000:0000", "0000:18:00.1"), "mlx5_4")
+    assert undo((word, UNBIND, BIND, move, rdma), netns_alive=True) == (
+        UNBIND,
+        RestoreVf(*word),
+        RestoreDriver(*BIND),
+        RestoreRdma("rail0", rdma.device),
+        RestoreLink("rail0", NIC),
+        RestoreVf(*word),
+    )
+
+
+def test_with_the_mac_of_before_the_driver_stays_bound() -> None:
+    word = told(MAC, MAC)
+    assert undo((word, UNBIND, BIND), netns_alive=True) == (RestoreDriver(*BIND), RestoreVf(*word))
+
+
+def test_a_journal_of_before_rdma_devices_had_addresses_is_sound() -> None:
+    old = [["MoveRdma", "rail0", [4, "mlx5_4", "b8ce:f603:00d2:3b1a"], "mlx5_4"]]
+    assert load(old) == (MoveRdma("rail0", HostRdma(4, "mlx5_4", "b8ce:f603:00d2:3b1a", ""), "mlx5_4"),)
 
 
 @given(PLANS)
 def test_undo_needs_nothing_that_is_not_in_the_journal(steps: list[Step]) -> None:
     assert undo(load(json.loads(json.dumps(dump(steps)))), netns_alive=True) == undo(steps, netns_alive=True)
-
-
-NIC = HostNic(7, "eth2", "", "0000:18:00.0", "04:00:00:00:00:07", "02:00:00:00:00:07", 9000, True, (), (), ())
 
 
 @pytest.mark.parametrize(
@@ -130,6 +182,9 @@ NIC = HostNic(7, "eth2", "", "0000:18:00.0", "04:00:00:00:00:07", "02:00:00:00:0
         (DeleteGroup(0x40000001), "delete the links of group 0x40000001"),
         (RestoreLink("rail0", NIC), "return rail0 to the host as eth2 (0000:18:00.0)"),
         (RestoreLink("rail0", NIC._replace(pci="")), "return rail0 to the host as eth2"),
+        (UNBIND, "unbind mlx5_core from 0000:18:00.1 for rail0"),
+        (BIND, "bind mlx5_core to 0000:18:00.1 again for the node GUID of mlx5_4 (rail0)"),
+        (RestoreDriver(*BIND), "have mlx5_core on 0000:18:00.1 (rail0)"),
         (AddRoute("rail0", "10.0.0.0/8", "", 254, ""), "route 10.0.0.0/8 dev rail0 table 254"),
     ],
 )

@@ -6,7 +6,22 @@ from typing import Any
 
 import pytest
 
-from cni.steps import AddAddress, AddRoute, AddRule, Bring, CreateLink, HostNic, MoveLink, SetConf, SetSysctl, Step
+from cni.steps import (
+    AddAddress,
+    AddRoute,
+    AddRule,
+    AwaitGid,
+    BindVf,
+    Bring,
+    CreateLink,
+    HostNic,
+    HostRdma,
+    MoveLink,
+    MoveRdma,
+    SetConf,
+    SetSysctl,
+    Step,
+)
 from cni.verify import PodView, differences
 from host.addr import Address
 from host.route import KernelRoute
@@ -121,3 +136,28 @@ def test_a_moved_nics_mtu_and_mac_are_those_of_the_rail() -> None:
         "rail0: mtu: wanted 4200, got 9000",
         "rail0: mac: wanted 02:cc:00:00:00:00, got 02:aa:00:00:00:00",
     ]
+
+
+RDMA: tuple[Step, ...] = (
+    BindVf("rail0", "0000:18:00.1", "mlx5_core", "mlx5_4"),
+    MoveRdma("rail0", HostRdma(4, "mlx5_4", "0000:0000:0000:0000", "0000:18:00.1"), "mlx5_r0"),
+    AwaitGid("rail0", "mlx5_r0", "10.200.0.2", True),
+)
+READY = AS_WANTED._replace(rdma={"mlx5_r0": "02aa:00ff:fe00:0001"}, gids=frozenset({("mlx5_r0", "10.200.0.2")}))
+
+
+@pytest.mark.parametrize(
+    ("view", "lines"),
+    [
+        (READY, []),
+        (READY._replace(rdma={}), ["rail0: RDMA device: wanted mlx5_r0, got none"]),
+        (
+            READY._replace(rdma={"mlx5_r0": "0000:0000:0000:0000"}),
+            ["rail0: node GUID: wanted one on mlx5_r0, got none"],
+        ),
+        (READY._replace(gids=frozenset()), ["rail0: RoCE v2 GID: wanted one for 10.200.0.2 on mlx5_r0, got none"]),
+    ],
+    ids=["ready", "device gone", "no node GUID", "no GID"],
+)
+def test_what_rdma_lacks_is_named(view: PodView, lines: list[str]) -> None:
+    assert differences(RDMA, view) == lines

@@ -178,3 +178,33 @@ def test_this_machine() -> None:
         assert device.chain[-1] == device.address
         assert device.vendor > 0
         pci.config(device.address)
+
+
+def drivers(root: Path) -> Path:
+    """A machine whose driver mlx5_core has the files that the kernel gives every driver."""
+    folder = root / "sys/bus/pci/drivers/mlx5_core"
+    folder.mkdir(parents=True)
+    for name in ("bind", "unbind"):
+        (folder / name).write_text("")
+    return folder
+
+
+def test_binding_writes_the_address_where_the_kernel_expects_it(tmp_path: Path) -> None:
+    folder = drivers(tmp_path)
+    pci.unbind("0000:18:00.1", "mlx5_core", str(tmp_path))
+    pci.bind("0000:9A:00.1", "mlx5_core", str(tmp_path))
+    assert (folder / "unbind").read_text() == "0000:18:00.1"
+    assert (folder / "bind").read_text() == "0000:9a:00.1"
+
+
+def test_a_driver_that_is_not_loaded_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=r"bind driver mlx5_core, PCI function 0000:18:00\.1: No such file"):
+        pci.bind("0000:18:00.1", "mlx5_core", str(tmp_path))
+
+
+@pytest.mark.parametrize("driver", ["", "../../../etc", ".", "a/b"])
+def test_what_is_no_name_of_a_driver_is_never_a_path(tmp_path: Path, driver: str) -> None:
+    with pytest.raises(ValueError, match="is no name of a driver"):
+        pci.unbind("0000:18:00.1", driver, str(tmp_path))
+    with pytest.raises(ValueError, match="is no PCI address"):
+        pci.bind("../18:00.1", "mlx5_core", str(tmp_path))

@@ -115,6 +115,18 @@ def test_a_software_device_is_on_no_pci_function(tmp_path: Path) -> None:
     assert (device.pci, device.netdevs, device.ports[0].active_mtu) == ("", ("eth0",), 1024)
 
 
+def test_devices_of_a_pci_function_are_those_that_its_driver_made(tmp_path: Path) -> None:
+    for name in ("mlx5_4", "rxe0"):
+        (tmp_path / "class/infiniband" / name).mkdir(parents=True)
+        (tmp_path / "bus/pci/devices/0000:18:00.1/infiniband" / name).mkdir(parents=True)
+    (tmp_path / "class/infiniband/rxe0/parent").write_text("rail0\n")
+    (tmp_path / "class/infiniband/mlx5_4/node_guid").write_text("02aa:00ff:fe00:0001\n")
+    assert rdma.beside("0000:18:00.1", sysfs=str(tmp_path)) == ("mlx5_4",)
+    assert rdma.beside("0000:18:00.2", sysfs=str(tmp_path)) == ()
+    assert rdma.node_guid("mlx5_4", sysfs=str(tmp_path)) == "02aa:00ff:fe00:0001"
+    assert rdma.node_guid("mlx5_5", sysfs=str(tmp_path)) == ""
+
+
 @pytest.mark.parametrize("name", ["mlx5_99", "", "../net"])
 def test_no_such_device(hgx: str, name: str) -> None:
     with pytest.raises(HostError, match="RDMA device"):

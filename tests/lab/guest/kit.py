@@ -64,6 +64,19 @@ def wait_for_netdev(address: str) -> None:
     wait_until(lambda: list((PCI / address).glob("net/*")))
 
 
+def node_guid(address: str) -> str:
+    """The node GUID of the only RDMA device of a PCI function, here."""
+    (device,) = (PCI / address / "infiniband").iterdir()
+    return (device / "node_guid").read_text().strip()
+
+
+def rebind(address: str) -> None:
+    """Take a PCI function from its driver and give it back."""
+    driver = (PCI / address / "driver").resolve()
+    (driver / "unbind").write_text(address)
+    (driver / "bind").write_text(address)
+
+
 def virtual_functions(pf: str, count: int) -> list[str]:
     """Switch a PF to ``count`` VFs; their PCI addresses."""
     knob = PCI / pf / "sriov_numvfs"

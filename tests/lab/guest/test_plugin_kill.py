@@ -1,60 +1,116 @@
-"""SIGKILL at every journalled step of an ADD with RDMA devices and a VF: one DEL makes the host what it was."""
+"""SIGKILL inside ADD and DEL with RDMA devices and a VF whose driver is bound again: one DEL puts all right."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
+from cni import apply, binding
 from cni.skel import dispatch
-from cni.store import Store
-from tests.lab.guest.kit import PCI, ROCE, link, names, netdev, sh, virtual_functions, wait_for_netdev
-from tests.lab.guest.pods import conf, deleted, exclusive_mode, pod, rdma_devices, up
+from tests.lab.guest.kit import PCI, ROCE, link, names, netdev, node_guid, sh, virtual_functions, wait_for_netdev
+from tests.lab.guest.pods import added, conf, deleted, exclusive_mode, pod, rdma_devices, up
 
-MOST = 40
+PF = next(seat.address for seat in ROCE[1:] if seat.like == "mlx5")
+POINTS: list[tuple[type | ModuleType, str]] = [
+    (apply.Kernel, "run"),  # before each batch of steps
+    (binding, "_await_netdev"),  # the driver is bound, nothing else is done
+    (binding, "_name"),  # the devices are there, not under their names
+]
 
 
-def killed_add(wanted: dict[str, Any], space: str, at: int) -> bool:
-    """An ADD in a child that kills itself at its ``at``-th journal entry; whether it came to that."""
+def dies(verb: str, wanted: dict[str, Any], space: str, point: tuple[type | ModuleType, str], at: int) -> bool:
+    """A call in a child that kills itself when it is at ``point`` for the ``at``-th time; whether it came to that."""
     child = os.fork()
     if not child:
-        calls = iter(range(1, MOST))
-        real = Store.reach
+        owner, name = point
+        real = getattr(owner, name)
+        calls = iter(range(1, 1000))
 
-        def dying(store: Store, attachment: int, steps: int) -> None:
-            real(store, attachment, steps)
+        def dying(*args: Any, **more: Any) -> Any:
             if next(calls) == at:
                 os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args, **more)
 
-        environment = {"CNI_COMMAND": "ADD", "CNI_CONTAINERID": "c1", "CNI_NETNS": f"/run/netns/{space}"}
-        with patch.object(Store, "reach", dying):
+        environment = {"CNI_COMMAND": verb, "CNI_CONTAINERID": "c1", "CNI_NETNS": f"/run/netns/{space}"}
+        with patch.object(owner, name, dying):
             code, _ = dispatch({**environment, "CNI_IFNAME": "eth0", "CNI_PATH": "/opt/cni/bin"}, json.dumps(wanted))
         os._exit(code)
     _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, f"{verb} failed by itself"
     return os.WIFSIGNALED(status)
 
 
-def test_one_del_undoes_an_add_killed_at_any_step() -> None:
-    physical = ROCE[1].address
-    up(netdev(physical))
-    (function,) = virtual_functions(physical, 1)
+@pytest.fixture
+def wanted() -> Iterator[dict[str, Any]]:
+    """A NIC with its RDMA device, and a VF that needs its driver bound again for a node GUID."""
+    up(netdev(PF))
+    (function,) = virtual_functions(PF, 1)
     wait_for_netdev(function)
-    wanted = conf(
-        {"pci": ROCE[0].address, "mode": "host-device", "rdmaName": "mlx5_rail0"},
-        {"pf": physical, "mode": "sriov", "vlan": 7, "trust": "on"},
-    )
     with exclusive_mode():
-        before = rdma_devices(), names(), link(netdev(physical))["vfinfo_list"]
-        at = 1
-        with pod() as space:
-            while killed_add(wanted, space, at):
+        yield conf(
+            {"pci": ROCE[0].address, "mode": "host-device", "rdmaName": "mlx5_rail0"},
+            {"pf": PF, "mode": "sriov", "vlan": 7, "trust": "on", "mac": "02:aa:00:00:00:31"},
+        )
+    sh("ip", "link", "set", netdev(PF), "down")
+    (PCI / PF / "sriov_numvfs").write_text("0")
+
+
+def whole_host() -> tuple[object, ...]:
+    """What an attachment may change of the host."""
+    function = (PCI / PF / "virtfn0").resolve()
+    driver = (function / "driver").resolve().name
+    own = link(netdev(function.name))
+    return (
+        rdma_devices(),
+        names(),
+        link(netdev(PF))["vfinfo_list"],
+        driver,
+        own["ifname"],
+        own["address"],
+        own["mtu"],
+        node_guid(function.name),
+    )
+
+
+@contextlib.contextmanager
+def as_before(what: str) -> Iterator[None]:
+    before = whole_host()
+    yield
+    assert whole_host() == before, what
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: point[1])
+def test_one_del_undoes_an_add_killed_anywhere(wanted: dict[str, Any], point: tuple[type | ModuleType, str]) -> None:
+    at = 1
+    with pod() as space:
+        while True:
+            with as_before(f"ADD killed at {point[1]} {at}"):
+                came_to_it = dies("ADD", wanted, space, point, at)
                 deleted(wanted, space)
-                assert (rdma_devices(), names(), link(netdev(physical))["vfinfo_list"]) == before, f"killed at {at}"
-                at += 1
-            deleted(wanted, space)
-        assert at > 5
-        assert (rdma_devices(), names(), link(netdev(physical))["vfinfo_list"]) == before
-    sh("ip", "link", "set", netdev(physical), "down")
-    (PCI / physical / "sriov_numvfs").write_text("0")
+            if not came_to_it:
+                break
+            at += 1
+    assert at > (7 if point[1] == "run" else 1)
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: point[1])
+def test_one_del_finishes_a_del_killed_anywhere(wanted: dict[str, Any], point: tuple[type | ModuleType, str]) -> None:
+    at = 1
+    with pod() as space:
+        while True:
+            with as_before(f"DEL killed at {point[1]} {at}"):
+                added(wanted, space)
+                came_to_it = dies("DEL", wanted, space, point, at)
+                deleted(wanted, space)
+            if not came_to_it:
+                break
+            at += 1
+    assert at > (6 if point[1] == "run" else 1)

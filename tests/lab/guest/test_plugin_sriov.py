@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.lab.guest.kit import IGB, PCI, ROCE, link, names, namespace, netdev, sh, virtual_functions, wait_for_netdev
+from tests.lab.guest.kit import (
+    IGB,
+    PCI,
+    ROCE,
+    link,
+    names,
+    namespace,
+    netdev,
+    node_guid,
+    read_json,
+    rebind,
+    sh,
+    virtual_functions,
+    wait_for_netdev,
+)
 from tests.lab.guest.pods import added, call, conf, deleted, exclusive_mode, pod, rdma_devices, up
 
 PFS = {"igb": IGB[0].address, "simroce": ROCE[0].address}
@@ -155,3 +170,105 @@ def test_the_rdma_device_of_a_vf_goes_with_it() -> None:
         assert rdma_devices() == before
     sh("ip", "link", "set", netdev(address), "down")
     (PCI / address / "sriov_numvfs").write_text("0")
+
+
+MAC, GUID, NO_GUID = "02:aa:00:00:00:41", "00aa:00ff:fe00:0041", "0000:0000:0000:0000"
+
+
+@pytest.fixture
+def mlx5_vf() -> Iterator[str]:
+    """A VF without a node GUID, as an mlx5 PF makes them."""
+    address = ROCE[0].address
+    up(netdev(address))
+    (function,) = virtual_functions(address, 1)
+    wait_for_netdev(function)
+    assert node_guid(function) == NO_GUID
+    yield function
+    sh("ip", "link", "set", netdev(address), "down")
+    (PCI / address / "sriov_numvfs").write_text("0")
+
+
+def as_it_was(function: str) -> tuple[object, ...]:
+    own = link(netdev(function))
+    return rdma_devices(), names(), told(ROCE[0].address), own["address"], own["mtu"], node_guid(function)
+
+
+@pytest.mark.parametrize("exclusive", [True, False], ids=["exclusive", "shared"])
+def test_a_vf_with_a_mac_gets_its_node_guid_and_loses_it_with_the_mac(mlx5_vf: str, exclusive: bool) -> None:
+    wanted = conf({"pci": mlx5_vf, "mode": "sriov", "mac": MAC, **({"rdmaName": "mlx5_r0"} if exclusive else {})})
+    sh("ip", "link", "set", netdev(mlx5_vf), "mtu", "4000")
+    sh("rdma", "dev", "set", "simib0v0", "name", "own_name")
+    before = as_it_was(mlx5_vf)
+    with exclusive_mode() if exclusive else contextlib.nullcontext(), pod() as space:
+        result = added(wanted, space)
+        name = "mlx5_r0" if exclusive else "own_name"
+        assert guid_of(name, space) == GUID
+        assert link("rail0", ns=space)["address"] == MAC
+        assert call("CHECK", {**wanted, "prevResult": result}, space) == (0, None)
+        deleted(wanted, space)
+        assert as_it_was(mlx5_vf) == before
+
+
+def guid_of(device: str, ns: str) -> str:
+    found = read_json("ip", "netns", "exec", ns, "rdma", "-j", "dev", "show", device)
+    return str(found[0]["node_guid"])
+
+
+def test_a_vf_that_has_a_node_guid_keeps_its_driver(mlx5_vf: str) -> None:
+    sh("ip", "link", "set", netdev(ROCE[0].address), "vf", "0", "mac", "02:aa:00:00:00:42")
+    wanted = conf({"pci": mlx5_vf, "mode": "sriov"})
+    with pod() as space:
+        added(wanted, space)  # the administrator's own MAC: nothing of it is taken back
+        assert guid_of("simib0v0", space) == "00aa:00ff:fe00:0042"
+        deleted(wanted, space)
+        assert node_guid(mlx5_vf) == "00aa:00ff:fe00:0042"
+        index = link(netdev(mlx5_vf))["ifindex"]
+        added(wanted, space)
+        assert link("rail0", ns=space)["ifindex"] == index
+        deleted(wanted, space)
+
+
+def test_a_vf_without_any_mac_of_its_pf_keeps_its_driver(mlx5_vf: str) -> None:
+    index = link(netdev(mlx5_vf))["ifindex"]
+    wanted = conf({"pci": mlx5_vf, "mode": "sriov"})
+    with pod() as space:
+        added(wanted, space)
+        assert link("rail0", ns=space)["ifindex"] == index
+        deleted(wanted, space)
+
+
+def test_check_names_a_node_guid_that_went(mlx5_vf: str) -> None:
+    wanted = conf({"pci": mlx5_vf, "mode": "sriov", "mac": MAC})
+    with pod() as space:
+        result = added(wanted, space)
+        sh("ip", "link", "set", netdev(ROCE[0].address), "vf", "0", "mac", "00:00:00:00:00:00")
+        rebind(mlx5_vf)
+        code, body = call("CHECK", {**wanted, "prevResult": result}, space)
+        assert code == 100
+        assert "rail0: node GUID: wanted one on simib0v0, got none" in body["details"]
+        deleted(wanted, space)
+
+
+def test_a_driver_that_refuses_fails_the_add_with_a_sentence_and_the_vf_comes_back(mlx5_vf: str) -> None:
+    wanted = conf({"pci": mlx5_vf, "mode": "sriov", "mac": MAC})
+    before = as_it_was(mlx5_vf)
+    override = PCI / mlx5_vf / "driver_override"
+    with pod() as space:
+        override.write_text("vfio-pci\n")  # the bus matches no other driver any more
+        code, body = call("ADD", wanted, space)
+        assert code == 5
+        assert f"bind driver simroce, PCI function {mlx5_vf}: No such device" in body["msg"]
+        assert not (PCI / mlx5_vf / "driver").exists()
+        override.write_text("\n")
+        deleted(wanted, space)
+        assert as_it_was(mlx5_vf) == before
+
+
+def test_a_pod_that_died_gives_a_vf_back_without_its_node_guid(mlx5_vf: str) -> None:
+    wanted = conf({"pci": mlx5_vf, "mode": "sriov", "mac": MAC, "rdmaName": "mlx5_r0"})
+    before = as_it_was(mlx5_vf)
+    with exclusive_mode():
+        with pod() as space:
+            added(wanted, space)
+        deleted(wanted)
+        assert as_it_was(mlx5_vf) == before

@@ -19,6 +19,8 @@ from tests.lab.guest.kit import (
     names,
     namespace,
     netdev,
+    node_guid,
+    rebind,
     sh,
     virtual_functions,
     wait_for_netdev,
@@ -134,12 +136,6 @@ def test_simulated_rates_and_link_state() -> None:
         wait_until(lambda: "LOWER_UP" in link(netdev(function))["flags"])
 
 
-def rebind(address: str) -> None:
-    driver = (PCI / address / "driver").resolve()
-    (driver / "unbind").write_text(address)
-    (driver / "bind").write_text(address)
-
-
 def test_a_mac_from_the_administrator_brings_the_node_guid_when_bound_again() -> None:
     with simulated(0) as (function,):
         assert node_guid(function) == "0000:0000:0000:0000"
@@ -147,11 +143,6 @@ def test_a_mac_from_the_administrator_brings_the_node_guid_when_bound_again() ->
         rebind(function)
         assert link(netdev(function))["address"] == "02:aa:00:00:00:09"
         assert node_guid(function) == "00aa:00ff:fe00:0009"
-
-
-def node_guid(address: str) -> str:
-    (device,) = (PCI / address / "infiniband").iterdir()
-    return (device / "node_guid").read_text().strip()
 
 
 def test_vfs_of_two_cards_talk_unless_their_vlans_differ() -> None:

@@ -1,0 +1,74 @@
+"""Virtual functions in a plan: what the PF is told, and when a driver is bound again for a node GUID."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from cni.netconf import Rail
+from cni.plan import VF_STATE, HostView, VfSeat, plan, problems
+from cni.steps import BindVf, HostRdma, MoveLink, MoveRdma, SetVf, Step, UnbindVf
+from cni.vfconf import VfSettings
+from host.sriov import VfState
+from tests.cni.hosts import netdev
+
+PF, VF = "0000:18:00.0", "0000:18:00.1"
+UNSET, OF_ZEROS, GUID = "0000:0000:0000:0000", "0000:00ff:fe00:0000", "02aa:00ff:fe00:0001"
+NO_MAC, MAC = "00:00:00:00:00:00", "02:aa:00:00:00:01"
+
+
+def host(guid: str = UNSET, admin: str = NO_MAC, *, exclusive: bool = True, rdma: bool = True) -> HostView:
+    """A PF with one VF."""
+    state = VfState(0, admin, 0, 0, "802.1q", 0, 0, False, False, "auto", "", "")
+    device = HostRdma(4, "mlx5_4", guid, VF)
+    return HostView(
+        (netdev("pf0", 2, pci=PF), netdev("pf0v0", 3, pci=VF)),
+        (),
+        frozenset(),
+        rdma=MappingProxyType({3: device} if rdma else {}),
+        vfs=MappingProxyType({VF: VfSeat(VF, "mlx5_core", PF, "pf0", True, tuple(state))}),
+        exclusive=exclusive,
+    )
+
+
+def rail(**more: Any) -> Rail:
+    return Rail(name="rail0", nic=VF, mode="sriov", mtu=None, mac="", ranges=(), routes=())._replace(**more)
+
+
+def steps(wanted: Rail, view: HostView) -> tuple[Step, ...]:
+    assert problems([wanted], view, frozenset()) == []
+    return plan([wanted], view, {"rail0": []}, group=1, table_base=None, numbers={"rail0": 0})
+
+
+def test_a_vf_with_a_mac_and_without_a_node_guid_is_bound_again_before_it_moves() -> None:
+    found = [step for step in steps(rail(mac=MAC), host()) if type(step).__name__ not in ("SetConf", "Bring")]
+    assert [type(step) for step in found] == [SetVf, UnbindVf, BindVf, MoveLink, MoveRdma]
+    assert found[1:3] == [UnbindVf("rail0", VF, "mlx5_core"), BindVf("rail0", VF, "mlx5_core", "mlx5_4")]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "view", "again"),
+    [
+        (rail(mac=MAC), host(OF_ZEROS), True),
+        (rail(mac=MAC), host(GUID), False),
+        (rail(mac=MAC), host(exclusive=False), True),
+        (rail(mac=MAC), host(rdma=False), False),
+        (rail(), host(admin=MAC), True),
+        (rail(), host(), False),
+        (rail(mac=MAC), host(""), False),
+    ],
+    ids=["GUID of zeros", "has one", "shared mode", "no RDMA", "the PF's own MAC", "no MAC", "GUID unknown"],
+)
+def test_the_driver_is_bound_again_only_where_that_brings_a_node_guid(
+    wanted: Rail, view: HostView, again: bool
+) -> None:
+    assert any(isinstance(step, BindVf) for step in steps(wanted, view)) is again
+
+
+def test_what_is_not_asked_for_keeps_the_pfs_word() -> None:
+    view = host(GUID, MAC)
+    (told,) = (step for step in steps(rail(vf=VfSettings(vlan=7, trust=True)), view) if isinstance(step, SetVf))
+    wanted = dict(zip(VF_STATE, told.wanted, strict=True))
+    assert wanted == {**dict(zip(VF_STATE, told.seen, strict=True)), "vlan": 7, "trust": True}
