@@ -10,7 +10,9 @@ TUNE = Program(
     "roceway-tune",
     "Makes the NICs of the rails what fabric.yaml says, and says where host, switch and intent disagree.",
     "tuner.commands",
-    {},
+    {
+        "headroom": "bytes behind a pause threshold, and whether ECN comes before PFC",
+    },
 )
 
 
