@@ -70,6 +70,13 @@ def _parser() -> argparse.ArgumentParser:
                 "conflist, with a backup; auto asks the runtime's binary (default)",
             )
             command.add_argument(
+                "--plugin",
+                choices=("auto", "compiled", "python"),
+                default="auto",
+                help="compiled: a program that needs nothing of the host; python: a launcher for the Python that runs "
+                "this, which must be on the host; auto: compiled, unless it was not built (default)",
+            )
+            command.add_argument(
                 "--runtime", type=Path, help="the runtime's binary (default: containerd or crio on PATH)"
             )
     for name, text, action in (
@@ -135,7 +142,22 @@ def _install(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     drop_in = options.method == "drop-in" or (options.method == "auto" and install.reads_drop_ins(options.runtime))
-    return _carry_out(options, install.plan_install(entry, primary, options.bin_dir, drop_in=drop_in), primary)
+    plugin = install.plan_plugin(options.bin_dir, _program(options.plugin))
+    return _carry_out(options, install.plan_install(entry, primary, plugin, drop_in=drop_in), primary)
+
+
+def _program(choice: str) -> bytes | None:
+    if choice == "python":
+        return None
+    program = install.compiled()
+    if program is None and choice == "compiled":
+        raise ConfigError("--plugin", [Finding("", "this roceway was built without a C compiler: it holds no plugin")])
+    if program is None:
+        print(
+            f"roceway-cni: built without a C compiler: the plugin will need {sys.executable} on this host",
+            file=sys.stderr,
+        )
+    return program
 
 
 def _uninstall(options: argparse.Namespace) -> int:

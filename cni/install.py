@@ -1,6 +1,7 @@
 """Putting the plugin and its configuration on a node, and taking them away.
 
-The plugin is a launcher of four lines in the runtime's CNI directory. Its configuration is chained after the node's
+The plugin is a compiled program in the runtime's CNI directory and, beside it, a folder with what it starts when no
+agent answers: nothing of it needs the host to have Python. Its configuration is chained after the node's
 primary network: as a drop-in file beside the primary's conflist where the runtime's libcni reads those (1.3 and
 later), else merged into the conflist itself, of which a backup is kept. Files are replaced, never written in place: a
 runtime that reads meanwhile sees the old one or the new one.
@@ -14,18 +15,35 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from cni import shim
+from cni.agent.protocol import RELEASE
+from cni.bundle import Bundle, gather, write
 from cni.render import PLUGIN_TYPE
 from cni.spec import Json
 from conf.errors import ConfigError, Finding
 from host.errors import HostError
 
-__all__ = ["Change", "Conflist", "apply", "conflist", "launcher", "libcni_version", "plan_install", "plan_uninstall"]
+__all__ = [
+    "Change",
+    "Conflist",
+    "apply",
+    "compiled",
+    "conflist",
+    "launcher",
+    "libcni_version",
+    "plan_install",
+    "plan_plugin",
+    "plan_uninstall",
+]
 
 _DROP_IN = "90-roceway.conf"
+_OWN_PART = "roceway-cni.d"
+_EXEC = "exec"
 _BACKUP = ".before-roceway"
 _DROP_IN_SINCE = (1, 3, 0)
 _RUNTIMES = ("containerd", "crio")
@@ -34,10 +52,10 @@ _LIBCNI = re.compile(rb"dep\tgithub\.com/containernetworking/cni\tv(\d+)\.(\d+)\
 
 
 class Change(NamedTuple):
-    """One file to be as ``content`` says; None removes it."""
+    """One file to be as ``content`` says, or one folder to hold a bundle; None removes either."""
 
     path: Path
-    content: str | None
+    content: str | bytes | Bundle | None
     mode: int
     backup: Path | None = None
 
@@ -69,6 +87,45 @@ def launcher() -> str:
         "from cni.__main__ import main\n"
         "main()\n"
     )
+
+
+def compiled() -> bytes | None:
+    """The compiled plugin: what the wheel holds, or in a source tree what a C compiler makes of it now."""
+    found = shim.shipped()
+    if found is not None:
+        return found.read_bytes()
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / PLUGIN_TYPE
+        return target.read_bytes() if shim.build(target, RELEASE) else None
+
+
+def plan_plugin(bin_dir: Path, program: bytes | None) -> list[Change]:
+    """The plugin in ``bin_dir``: ``program`` with its bundle, or without one the launcher for this host's Python.
+
+    The bundle that is in use until then stays for whoever has just started it; the next installation removes it.
+    """
+    place, folder = bin_dir / PLUGIN_TYPE, bin_dir / _OWN_PART
+    if program is None:
+        return _only_needed([Change(place, launcher(), 0o755)])
+    bundle = gather()
+    words = "\n".join(bundle.words) + "\n"
+    start = folder / _EXEC
+    keep = {bundle.digest, _EXEC, *(line.split("/")[1] for line in _lines(start) if line.startswith("./"))}
+    stale = [each for each in _entries(folder) if each.name not in keep] if folder.is_dir() else []
+    changes = [
+        Change(folder / bundle.digest, bundle, 0o755),
+        Change(start, words, 0o644),
+        Change(place, program, 0o755),
+        *(Change(each, None, 0) for each in stale),
+    ]
+    return _only_needed(changes)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
 
 
 def conflist(folder: Path, network: str | None) -> Conflist:
@@ -130,9 +187,9 @@ def is_crio(runtime: Path | None) -> bool:
     return runtime.name == "crio" if runtime else shutil.which("crio") is not None
 
 
-def plan_install(entry: Json, primary: Conflist, bin_dir: Path, *, drop_in: bool) -> list[Change]:
-    """What has to change; nothing where a file is right already."""
-    changes = [Change(bin_dir / PLUGIN_TYPE, launcher(), 0o755)]
+def plan_install(entry: Json, primary: Conflist, plugin: Sequence[Change], *, drop_in: bool) -> list[Change]:
+    """What has to change; nothing where a file is right already. ``plugin`` is of :func:`plan_plugin`."""
+    changes = [*plugin]
     place = _drop_in_path(primary)
     if drop_in and primary.document.get("loadOnlyInlinedPlugins"):
         raise ConfigError(
@@ -147,7 +204,7 @@ def plan_install(entry: Json, primary: Conflist, bin_dir: Path, *, drop_in: bool
         backup = Path(f"{primary.path}{_BACKUP}")
         merged = {**primary.document, "plugins": [*plugins, entry]}
         changes.append(Change(primary.path, _text(merged), 0o600, None if backup.exists() else backup))
-    return [change for change in changes if _needed(change)]
+    return _only_needed(changes)
 
 
 def plan_uninstall(primary: Conflist, bin_dir: Path) -> list[Change]:
@@ -156,8 +213,9 @@ def plan_uninstall(primary: Conflist, bin_dir: Path) -> list[Change]:
         *_without_entry(primary),
         Change(_drop_in_path(primary), None, 0),
         Change(bin_dir / PLUGIN_TYPE, None, 0),
+        Change(bin_dir / _OWN_PART, None, 0),
     ]
-    return [change for change in changes if _needed(change)]
+    return _only_needed(changes)
 
 
 def _drop_in_path(primary: Conflist) -> Path:
@@ -178,13 +236,21 @@ def _text(document: Json) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
+def _only_needed(changes: Sequence[Change]) -> list[Change]:
+    return [change for change in changes if _needed(change)]
+
+
 def _needed(change: Change) -> bool:
-    if change.content is None:
-        return change.path.exists()
+    if change.content is None or isinstance(change.content, Bundle):
+        return change.path.exists() is (change.content is None)
     try:
-        return change.path.read_text() != change.content
+        return change.path.read_bytes() != _bytes(change.content)
     except OSError:
         return True
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode() if isinstance(content, str) else content
 
 
 def apply(changes: Sequence[Change]) -> None:
@@ -194,9 +260,9 @@ def apply(changes: Sequence[Change]) -> None:
             if change.backup is not None and change.path.exists():
                 shutil.copy2(change.path, change.backup)
             if change.content is None:
-                change.path.unlink(missing_ok=True)
-                if change.path.name == _DROP_IN and not any(change.path.parent.iterdir()):
-                    change.path.parent.rmdir()
+                _remove(change.path)
+            elif isinstance(change.content, Bundle):
+                _place(change.content, change.path)
             else:
                 _replace(change.path, change.content, change.mode)
         except OSError as error:
@@ -205,14 +271,35 @@ def apply(changes: Sequence[Change]) -> None:
             ) from error
 
 
-def _replace(path: Path, content: str, mode: int) -> None:
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    if path.name == _DROP_IN and not any(path.parent.iterdir()):
+        path.parent.rmdir()
+
+
+def _place(bundle: Bundle, path: Path) -> None:
+    """Written beside its place and renamed: under its name it is complete."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True, mode=0o755)
+    try:
+        write(bundle, fresh)
+        fresh.rename(path)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _replace(path: Path, content: str | bytes, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and mode == 0o600:
         mode = path.stat().st_mode & 0o777  # a conflist keeps the mode that its owner gave it
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with fresh.open("w") as file:
-            file.write(content)
+        with fresh.open("wb") as file:
+            file.write(_bytes(content))
             file.flush()
             os.fsync(file.fileno())
         fresh.chmod(mode)

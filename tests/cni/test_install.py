@@ -31,8 +31,9 @@ class Node:
 
     def cli(self, command: str, *more: str) -> int:
         where = ["--bin-dir", str(self.bin), "--conf-dir", str(self.conf)]
-        fabric = ["-f", FABRIC, "--node", "host1", "--runtime", str(self.runtime)] if command == "install" else []
-        return run([command, *fabric, *where, *more])
+        fabric = ["-f", FABRIC, "--node", "host1", "--runtime", str(self.runtime)]
+        plugin = [] if "--plugin" in more else ["--plugin", "python"]  # written in an instant
+        return run([command, *((*fabric, *plugin) if command == "install" else ()), *where, *more])
 
     def plugins(self) -> list[Any]:
         return [plugin["type"] for plugin in json.loads(self.primary.read_text())["plugins"]]

@@ -64,7 +64,7 @@ def test_each_top_level_name_belongs_to_roceway_alone(python: Path) -> None:
 
 
 def test_installed_scripts_start(python: Path) -> None:
-    for script, code in (("roceway-cni", 0), ("roceway-agent", 3), ("roceway-tune", 0), ("roceway-probe", 0)):
+    for script, code in (("roceway-cni", 0), ("roceway-agent", 0), ("roceway-tune", 0), ("roceway-probe", 0)):
         done = subprocess.run([python.with_name(script), "--help"], capture_output=True, text=True, timeout=60)
         assert done.returncode == code, done
         assert script in done.stdout + done.stderr
