@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tuner.switch import sonic
+from tuner.switch import eos, nvue, nxos, openconfig, sonic
 from tuner.switch.model import Finding, Platform, Switch
 
 __all__ = ["PLATFORMS", "Documents", "read", "unreadable"]
@@ -19,6 +19,10 @@ _log = logging.getLogger(__name__)
 
 _READERS: Mapping[Platform, Callable[[str, Documents], Switch]] = {
     "sonic": sonic.read,
+    "cumulus": nvue.read,
+    "eos": eos.read,
+    "nxos": nxos.read,
+    "dell-sonic": openconfig.read,
 }
 PLATFORMS: tuple[Platform, ...] = tuple(_READERS)
 

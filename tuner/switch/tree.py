@@ -56,6 +56,13 @@ class Node:
                 return self._child(key, mapping[key], f"{self.pattern}/{key}")
         return self._child(keys[0], None, f"{self.pattern}/{keys[0]}")
 
+    def find(self, name: str) -> Node:
+        """The member of this name below this node, with or without the YANG module before it (``module:name``)."""
+        mapping = self._mapping()
+        if name not in mapping:
+            name = next((key for key in mapping if key.rpartition(":")[2] == name), name)
+        return self.get(name)
+
     def at(self, *path: str) -> Node:
         """The node at a path below this one."""
         node = self
