@@ -95,6 +95,7 @@ def release(
             if not errors:
                 if attachment.details.get("deviceInfo"):
                     deviceinfo.remove(attachment.details["deviceInfo"])
+                _remove_run_dirs(attachment)
                 with store.transaction():
                     store.remove(attachment.id)
             return errors
@@ -102,6 +103,15 @@ def release(
         kernel.close()
         if pod is not None:
             pod.close()
+
+
+def _remove_run_dirs(attachment: Attachment) -> None:
+    folders = attachment.details.get("runDirs") or {}
+    if folders:
+        from cni import rundir  # only for pods that asked for rails as devices
+
+        for folder in folders:
+            rundir.remove(folder, str(attachment.key))
 
 
 def _backwards(attachment: Attachment, steps: tuple[Step, ...], kernel: Kernel) -> tuple[Step, ...]:

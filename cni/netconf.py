@@ -150,6 +150,8 @@ def _delegated(raw: Json, rails: tuple[Rail, ...]) -> tuple[tuple[Rail, ...], li
     runtime = raw.get("runtimeConfig")
     runtime = runtime if isinstance(runtime, Mapping) else {}
     device = raw.get("deviceID") or raw.get("pciBusID") or runtime.get("deviceID")
+    if isinstance(device, list) or (isinstance(device, str) and "=" in device):
+        device = None  # CDI names of devices that the pod has; they select rails, and are none themselves
     mac = runtime.get("mac")
     given = [name for name, value in (("deviceID", device), ("runtimeConfig.mac", mac)) if value]
     if not given or not rails:

@@ -12,6 +12,9 @@ from conf.errors import Finding
 __all__ = ["Policy", "Verdict", "check_policy", "pod_rails"]
 
 
+_LOST = "no driver on this machine knows a GPU of this name, so no rail can be found for it"
+
+
 class Verdict(NamedTuple):
     """What the policy says about one pod. It may start where ``refusals`` is empty."""
 
@@ -33,14 +36,18 @@ def check_policy(
     taken: Collection[str],
     assignments: Iterable[Assignment],
     policy: Policy = Policy(),  # noqa: B008 - a NamedTuple cannot change
+    lost: Collection[str] = (),
 ) -> Verdict:
-    """What is wrong with a pod that has these GPUs (PCI addresses or UUIDs) and takes the rails ``taken``."""
+    """What is wrong with a pod that has these GPUs (PCI addresses or UUIDs) and takes the rails ``taken``.
+
+    ``lost`` are GPUs of the pod by names that this machine's drivers do not know.
+    """
     everything = tuple(assignments)
     own = pod_rails(pod_gpus, everything)
     refusals: list[Finding] = []
     warnings: list[Finding] = []
     for rule, findings in (
-        (policy.missing, _missing(pod_gpus, taken, own)),
+        (policy.missing, [Finding(f"GPU {name}", _LOST) for name in sorted(lost)] + _missing(pod_gpus, taken, own)),
         (policy.foreign, _foreign(taken, own, everything)),
         (policy.far, _far([each for each in own if each.rail in taken], policy.farthest)),
     ):

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from cni import apply, deviceinfo, gather, netconf
+from cni.decision import Decision, decide
 from cni.errors import CniError, Code
 from cni.group import group_of
 from cni.ipam import Pool, next_free, pools, size
@@ -25,7 +26,8 @@ from cni.lifecycle import (
 )
 from cni.netconf import WHOLE, NetConf, Rail
 from cni.plan import HostView, Lease, choose_vf, nic_of, plan, problems
-from cni.selection import select
+from cni.podrails import described, told
+from cni.selection import parse_device_id
 from cni.spec import Call, Interface, Ip, Json, chain
 from cni.steps import AddAddress, AwaitGid, CreateLink, MoveLink, MoveRdma, SetVf, Step
 from cni.store import ATTACHED, Attachment, Key, LeaseRow, Store
@@ -46,18 +48,28 @@ _SHARED, _EXCLUSIVE = "shares", "has"
 def add(call: Call, raw: Json, version: str) -> Json:
     """Attach the pod; the result for the runtime."""
     conf = netconf.parse(raw, version)
-    rails, why = select(conf)
-    if not rails:
+    decision = decide(conf, call.args, lambda: _places(conf.state_dir))
+    if not decision.rails:
         return chain(version, conf.previous, (), ())
     pod = open_pod(call)
     try:
-        _refuse_overlap_with_primary(rails, conf.previous)
+        _refuse_overlap_with_primary(decision.rails, conf.previous)
         store = open_store(conf.state_dir, create=True)
         assert store is not None  # noqa: S101 - create=True
         with store, Route() as host:
-            return _Addition(call, conf, rails, why, pod, store, host).run()
+            return _Addition(call, conf, decision.rails, decision, pod, store, host).run()
     finally:
         pod.close()
+
+
+def _places(folder: str) -> Mapping[str, str]:
+    """PCI addresses of NICs by the name that rails call them, as attachments have seen them before they took them."""
+    store = open_store(folder, create=False)
+    if store is None:
+        return {}
+    with store:
+        rails = [rail for each in store.attachments() for rail in each.details.get("rails", [])]
+    return {rail["nic"]: rail["pci"] for rail in rails if rail.get("pci")}
 
 
 def open_pod(call: Call) -> Netns:
@@ -110,7 +122,7 @@ class _Addition(NamedTuple):
     call: Call
     conf: NetConf
     rails: tuple[Rail, ...]
-    why: str
+    decision: Decision
     pod: Netns
     store: Store
     host: Route
@@ -152,6 +164,7 @@ class _Addition(NamedTuple):
             seen = gather.pod_view(kernel.socket(), self.pod, steps)
             self._read_back(steps, seen)
             self._tell_device(steps)
+            self._fill_run_dirs(row, steps, seen.devices)
         except BaseException:
             self._undo(row)
             raise
@@ -287,18 +300,39 @@ class _Addition(NamedTuple):
             for name in ("namespace", "name", "uid")
             if f"K8S_POD_{name.upper()}" in args
         }
-        rails = [
-            {"name": rail.name, "mode": rail.mode, "nic": rail.pf or rail.nic, "device": device.name, "pci": device.pci}
-            for rail in self.rails
-            if (device := nic_of(rail, view)) is not None
-        ]
         return {
             "pod": pod,
-            "why": self.why,
-            "rails": rails,
+            "why": self.decision.why,
+            "rails": described(self.rails, view, self.decision),
+            "gpus": list(self.decision.gpus),
+            "warnings": [str(finding) for finding in self.decision.warnings],
             "resultIPs": self.conf.result_ips,
             "deviceInfo": self.device_info,
+            "runDirs": self._run_dirs(),
         }
+
+    def _run_dirs(self) -> dict[str, list[str]]:
+        """Run directory to the rails of the container that has it; for containers that asked for rails as devices."""
+        if not self.decision.containers:
+            return {}
+        from cni.rundir import folder_of
+
+        return {
+            folder_of(self.conf.run_dir, devices): [parse_device_id(device)[0] for device in devices]
+            for _, devices in self.decision.containers
+        }
+
+    def _fill_run_dirs(self, row: int, steps: Sequence[Step], devices: Sequence[NetDev]) -> None:
+        if not self.decision.containers:
+            return
+        from cni import rundir
+
+        attachment = self.store.get(row)
+        details = attachment.details if attachment else {}
+        rails = told(details.get("rails", []), steps, self.store.leases(row), devices)
+        for folder, names in details.get("runDirs", {}).items():
+            own = [rail for rail in rails if rail.name in names]
+            rundir.fill(folder, str(self.key), own, self.decision.gpus, self.conf.nccl)
 
     def _tell_device(self, steps: Sequence[Step]) -> None:
         """The device-info file, where a meta-plugin asks for one."""

@@ -9,7 +9,8 @@ from cni.apply import Kernel
 from cni.commands.add import open_pod
 from cni.errors import CniError, Code
 from cni.lifecycle import open_store
-from cni.selection import select
+from cni.netconf import NetConf
+from cni.selection import annotated, settled
 from cni.spec import Call, Json
 from cni.store import ATTACHED, Attachment, Key
 from cni.verify import differences, is_carrier
@@ -29,17 +30,19 @@ def check(call: Call, raw: Json, version: str) -> None:
     conf = netconf.parse(raw, version)
     if conf.previous is None:
         raise ConfigError("network configuration", [Finding("prevResult", "CHECK needs the result of ADD")])
-    rails, _ = select(conf)
-    if not rails:
+    reported = {each.get("name") for each in conf.previous.get("interfaces") or [] if isinstance(each, dict)}
+    attachment = _known(Key(conf.name, call.container_id, call.ifname), conf.state_dir)
+    if attachment is None and not _must_have_rails(conf, reported):
         return
     pod = open_pod(call)
     try:
-        attachment = _known(Key(conf.name, call.container_id, call.ifname), conf.state_dir)
+        if attachment is None:
+            raise CniError(Code.UNKNOWN_CONTAINER, f"no rails are attached to container {call.container_id}", conf.name)
         lines = _settled(attachment, pod)
     finally:
         pod.close()
-    reported = {each.get("name") for each in conf.previous.get("interfaces") or [] if isinstance(each, dict)}
-    lines += [f"{rail.name}: prevResult does not name it" for rail in rails if rail.name not in reported]
+    names = [rail["name"] for rail in attachment.details.get("rails", [])]
+    lines += [f"{name}: prevResult does not name it" for name in names if name not in reported]
     if lines:
         raise CniError(Code.DRIFT, "rails are not as they were attached", "; ".join(lines))
 
@@ -54,14 +57,22 @@ def _settled(attachment: Attachment, pod: Netns) -> list[str]:
         time.sleep(_POLL)
 
 
-def _known(key: Key, folder: str) -> Attachment:
+def _must_have_rails(conf: NetConf, reported: set[object]) -> bool:
+    """Whether a pod of which nothing is known should have rails: it asked for them, or ADD's result has some.
+
+    Who has GPUs is not asked again: what ADD decided is what CHECK checks.
+    """
+    chosen = annotated(conf) or settled(conf)
+    return bool(chosen and chosen[0]) or any(rail.name in reported for rail in conf.rails)
+
+
+def _known(key: Key, folder: str) -> Attachment | None:
     store = open_store(folder, create=False)
-    if store is not None:
-        with store:
-            attachment = store.find(key)
-        if attachment is not None and attachment.state == ATTACHED:
-            return attachment
-    raise CniError(Code.UNKNOWN_CONTAINER, f"no rails are attached to container {key.container_id}", str(key))
+    if store is None:
+        return None
+    with store:
+        attachment = store.find(key)
+    return attachment if attachment is not None and attachment.state == ATTACHED else None
 
 
 def pod_differences(attachment: Attachment, pod: Netns) -> list[str]:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from cni.decision import decide
 from cni.ipam import next_free, pools
 from cni.netconf import NetConf, Rail
 from cni.plan import VF_STATE, Lease, plan, problems
-from cni.selection import ANNOTATION, CAPABILITY, select
+from cni.selection import ANNOTATION, CAPABILITY
 from cni.steps import AddAddress, AddRoute, AddRule, Bring, CreateLink, MoveLink, SetConf, SetSysctl, Step
 from host.inet import unpack
 from host.sriov import VfState
@@ -55,7 +56,7 @@ def leases(rail: Rail) -> list[Lease]:
 
 def steps_of(parts: dict[str, str]) -> tuple[Step, ...]:
     conf, host = configuration(parts), view(parts["seen"])
-    rails, _ = select(conf)
+    rails = decide(conf, (), dict).rails
     numbers = {rail.name: number for number, rail in enumerate(conf.rails)}
     taken = {rail.name: leases(rail) for rail in rails}
     return plan(rails, host, taken, group=GROUP, table_base=conf.table_base, numbers=numbers)
@@ -63,7 +64,7 @@ def steps_of(parts: dict[str, str]) -> tuple[Step, ...]:
 
 def outcome(parts: dict[str, str]) -> str:
     """The plan as text, or why there is none."""
-    rails, _ = select(configuration(parts))
+    rails = decide(configuration(parts), (), dict).rails
     found = problems(rails, view(parts["seen"]), TAKEN)
     if found:
         return "\n".join(f"! {finding}" for finding in found)

@@ -6,12 +6,20 @@ from typing import Any
 
 import pytest
 
-from cni.selection import ANNOTATION, CAPABILITY, select
+from cni.decision import decide
+from cni.netconf import NetConf
+from cni.selection import ANNOTATION, CAPABILITY
 from conf.errors import ConfigError
 from tests.cni.netconfs import good, parsed
 
 NONE: list[str] = []
 BOTH = ["rail0", "rail1"]
+
+
+def select(conf: NetConf) -> tuple[Any, str]:
+    """The decision for a container that no kubelet knows."""
+    decision = decide(conf, (), dict)
+    return decision.rails, decision.why
 
 
 def chosen(attach: str, runtime: Any = None) -> list[str]:
@@ -58,5 +66,7 @@ def test_a_rail_that_does_not_exist_is_named_with_those_that_do(value: object) -
 
 
 def test_the_reason_names_the_annotation_or_its_absence() -> None:
-    assert select(parsed(good()))[1] == f"attach: auto, no annotation {ANNOTATION}"
+    why = "attach: auto, no GPU, says the runtime (no pod of Kubernetes, no annotation)"
+    assert select(parsed(good()))[1] == why
+    assert select(parsed(good(attach="always")))[1] == f"attach: always, no annotation {ANNOTATION}"
     assert select(parsed(good(runtimeConfig=asked("all"))))[1] == f"annotation {ANNOTATION}: all"
