@@ -223,6 +223,8 @@ class Measurement:
     ``confirm``."""
     time: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] = 0.0
     """When it began, Unix seconds."""
+    seconds: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] = 0.0
+    """How long the group was busy with it, launching included: all sizes and repeats of one run carry the same."""
     fingerprint: Fingerprint = Fingerprint()
     counters: Annotated[tuple[Delta, ...], Field(max_length=65_536)] = ()
     remarks: Annotated[tuple[Remark, ...], Field(max_length=4096)] = ()
