@@ -176,6 +176,8 @@ def _unfit(rail: Rail, device: NetDev, view: HostView) -> list[str]:
         master = next((each.name for each in view.devices if each.ifindex == device.master), str(device.master))
         sentences.append(f"NIC {device.name} is a port of {master}; name {master} itself, or take the NIC out of it")
     if rail.mode in WHOLE:
+        if len(device.mac) > len(_NO_MAC):
+            sentences.append(f"NIC {device.name} is InfiniBand (IPoIB), not Ethernet; a rail is RoCE")
         if device.ifindex in view.uplinks:
             sentences.append(f"NIC {device.name} carries the host's default route; moving it would cut the node off")
         if device.name == "lo":
@@ -229,10 +231,8 @@ def plan(
         assert device is not None  # noqa: S101 - problems() found nothing
         own = leases[rail.name]
         if rail.mode == "sriov":
-            seat = view.vfs[device.pci]
-            told = _vf(rail, device, seat)
+            told, again = _vf(rail, device, view)
             vfs.append(told)
-            again = _bind_again(rail, told, seat, view.rdma.get(device.ifindex))
             unbinds += again[:1]
             binds += again[1:]
         links.append(_link(rail, device, view, group))
@@ -273,24 +273,22 @@ def _link(rail: Rail, device: NetDev, view: HostView, group: int) -> Step:
     return MoveLink(rail.name, nic)
 
 
-def _vf(rail: Rail, device: NetDev, seat: VfSeat) -> SetVf:
+def _vf(rail: Rail, device: NetDev, view: HostView) -> tuple[SetVf, list[Step]]:
+    """What the PF is told of a VF, and the steps that bring its RDMA device a node GUID if it lacks one."""
+    seat, rdma = view.vfs[device.pci], view.rdma.get(device.ifindex)
+    lacks = rdma is not None and rdma.node_guid in NO_GUIDS and rail.vf.guid_of != "off" and seat.driver != ""
     seen = dict(zip(VF_STATE, seat.state, strict=True))
-    asked = {key: value for key, value in rail.vf._asdict().items() if value not in (None, "")}
-    wanted = {**seen, **asked, **({"mac": rail.mac} if rail.mac else {})}
+    asked = {key: value for key, value in rail.vf._asdict().items() if key in seen and value not in (None, "")}
+    own = device.mac if lacks and rail.vf.guid_of == "own-mac" and seen["mac"] == _NO_MAC else ""
+    mac = rail.mac or own or seen["mac"]
+    wanted = {**seen, **asked, "mac": mac}
     if asked.get("vlan") == 0:
         wanted |= {"vlan_qos": 0, "vlan_proto": "802.1q"}
-    return SetVf(rail.name, seat.pci, seat.pf, seen["vf"], seat.state, tuple(wanted.values()), device.mac)
-
-
-def _bind_again(rail: Rail, told: SetVf, seat: VfSeat, rdma: HostRdma | None) -> list[Step]:
-    """The steps that bring a VF's RDMA device its node GUID, if it lacks one and its PF says the MAC to make it of."""
-    mac = dict(zip(VF_STATE, told.wanted, strict=True))["mac"]
-    if rdma is None or rdma.node_guid not in NO_GUIDS or mac == _NO_MAC or not seat.driver:
-        return []
-    return [
-        UnbindVf(rail.name, seat.pci, seat.driver),
-        BindVf(rail.name, seat.pci, seat.driver, rdma.name),
-    ]
+    told = SetVf(rail.name, seat.pci, seat.pf, seen["vf"], seat.state, tuple(wanted.values()), device.mac)
+    if rdma is None or not lacks or mac == _NO_MAC:
+        return told, []
+    bind = BindVf(rail.name, seat.pci, seat.driver, rdma.name)
+    return told, [UnbindVf(bind.rail, bind.pci, bind.driver), bind]
 
 
 def _rdma(rail: Rail, device: NetDev, view: HostView, leases: Sequence[Lease]) -> tuple[list[Step], list[Step]]:

@@ -1,4 +1,4 @@
-"""A rail's settings of a virtual function, under sriov-cni's names. Pure."""
+"""A rail's settings of a virtual function, under sriov-cni's names; ``nodeGUID`` is ours. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conf.errors import Finding
 
 __all__ = ["VF_KEYS", "VfSettings", "parse_vf"]
 
-VF_KEYS = ("vlan", "vlanQoS", "vlanProto", "trust", "spoofchk", "link_state", "min_tx_rate", "max_tx_rate")
+VF_KEYS = ("vlan", "vlanQoS", "vlanProto", "trust", "spoofchk", "link_state", "min_tx_rate", "max_tx_rate", "nodeGUID")
 _VLAN_MAX = 4094
 _QOS_MAX = 7
 _RATE_MAX = 2**32 - 1
@@ -28,6 +28,9 @@ class VfSettings(NamedTuple):
     """Mb/s."""
     max_tx_rate: int | None = None
     """Mb/s; 0: no limit."""
+    guid_of: str = ""
+    """Which MAC a node GUID that is missing is made of. ``mac`` and empty: the one that the PF says or is given;
+    ``own-mac``: without such a one the VF's own, which the PF then says; ``off``: no node GUID is made."""
 
 
 def parse_vf(raw: Mapping[str, Any], path: str) -> tuple[VfSettings, list[Finding]]:
@@ -60,6 +63,7 @@ def parse_vf(raw: Mapping[str, Any], path: str) -> tuple[VfSettings, list[Findin
         link_state=choice("link_state", ("auto", "enable", "disable")),
         min_tx_rate=number("min_tx_rate", _RATE_MAX),
         max_tx_rate=number("max_tx_rate", _RATE_MAX),
+        guid_of=choice("nodeGUID", ("mac", "own-mac", "off")),
     )
     if not settings.vlan and (settings.vlan_qos or settings.vlan_proto == "802.1ad"):
         findings.append(Finding(f"{path}.vlan", "vlanQoS and vlanProto need a VLAN"))

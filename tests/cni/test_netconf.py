@@ -95,10 +95,12 @@ def test_settings_of_a_virtual_function_are_read() -> None:
     raw = rail(mode="sriov", vlan=100, vlanQoS=3, trust="on", spoofchk="off", link_state="auto", max_tx_rate=1000)
     parsed_rail = parsed(raw).rails[0]
     assert parsed_rail.vf == VfSettings(100, 3, "", True, False, "auto", None, 1000)
+    assert parsed(rail(mode="sriov", nodeGUID="own-mac")).rails[0].vf == VfSettings(guid_of="own-mac")
 
 
 def test_every_mistake_in_the_settings_of_a_virtual_function_is_told() -> None:
     wrong = {"vlan": 4095, "vlanQoS": True, "vlanProto": "x", "trust": True, "spoofchk": "yes", "link_state": "up"}
+    wrong |= {"nodeGUID": "on"}
     told = findings(rail(mode="sriov", **wrong, min_tx_rate=10, max_tx_rate=5))
     assert set(told) >= {f"rails[0].{key}" for key in (*wrong, "min_tx_rate")}
 

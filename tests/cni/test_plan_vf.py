@@ -58,8 +58,22 @@ def test_a_vf_with_a_mac_and_without_a_node_guid_is_bound_again_before_it_moves(
         (rail(), host(admin=MAC), True),
         (rail(), host(), False),
         (rail(mac=MAC), host(""), False),
+        (rail(mac=MAC, vf=VfSettings(guid_of="off")), host(), False),
+        (rail(vf=VfSettings(guid_of="own-mac")), host(), True),
+        (rail(vf=VfSettings(guid_of="own-mac")), host(GUID), False),
     ],
-    ids=["GUID of zeros", "has one", "shared mode", "no RDMA", "the PF's own MAC", "no MAC", "GUID unknown"],
+    ids=[
+        "GUID of zeros",
+        "has one",
+        "shared mode",
+        "no RDMA",
+        "the PF's own MAC",
+        "no MAC",
+        "GUID unknown",
+        "off",
+        "own-mac",
+        "own-mac and has one",
+    ],
 )
 def test_the_driver_is_bound_again_only_where_that_brings_a_node_guid(
     wanted: Rail, view: HostView, again: bool
@@ -72,3 +86,21 @@ def test_what_is_not_asked_for_keeps_the_pfs_word() -> None:
     (told,) = (step for step in steps(rail(vf=VfSettings(vlan=7, trust=True)), view) if isinstance(step, SetVf))
     wanted = dict(zip(VF_STATE, told.wanted, strict=True))
     assert wanted == {**dict(zip(VF_STATE, told.seen, strict=True)), "vlan": 7, "trust": True}
+
+
+@pytest.mark.parametrize(
+    ("view", "mac"),
+    [(host(), "02:00:00:00:00:03"), (host(admin=MAC), MAC), (host(GUID), NO_MAC), (host(rdma=False), NO_MAC)],
+    ids=["none said", "one said", "has a node GUID", "no RDMA"],
+)
+def test_own_mac_is_said_by_the_pf_only_where_a_node_guid_needs_it(view: HostView, mac: str) -> None:
+    (told,) = (each for each in steps(rail(vf=VfSettings(guid_of="own-mac")), view) if isinstance(each, SetVf))
+    assert dict(zip(VF_STATE, told.wanted, strict=True))["mac"] == mac
+
+
+@pytest.mark.parametrize("mode", ["host-device", "sriov"])
+def test_infiniband_is_no_rail(mode: str) -> None:
+    view = host()
+    ipoib = view.devices[1]._replace(mac=":".join(["80"] * 20))
+    (finding,) = problems([rail(mode=mode)], view._replace(devices=(view.devices[0], ipoib)), frozenset())
+    assert str(finding) == "rail rail0: NIC pf0v0 is InfiniBand (IPoIB), not Ethernet; a rail is RoCE"

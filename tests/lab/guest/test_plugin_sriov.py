@@ -237,6 +237,18 @@ def test_a_vf_without_any_mac_of_its_pf_keeps_its_driver(mlx5_vf: str) -> None:
         deleted(wanted, space)
 
 
+def test_a_vf_of_a_pool_gets_a_node_guid_of_its_own_mac_where_asked(mlx5_vf: str) -> None:
+    wanted = conf({"pf": ROCE[0].address, "mode": "sriov", "nodeGUID": "own-mac"})
+    before = as_it_was(mlx5_vf)
+    own = link(netdev(mlx5_vf))["address"]
+    with pod() as space:
+        result = added(wanted, space)
+        assert guid_of("simib0v0", space) not in (NO_GUID, "")
+        assert result["interfaces"][0]["mac"] == own
+        deleted(wanted, space)
+        assert as_it_was(mlx5_vf) == before
+
+
 def test_check_names_a_node_guid_that_went(mlx5_vf: str) -> None:
     wanted = conf({"pci": mlx5_vf, "mode": "sriov", "mac": MAC})
     with pod() as space:
