@@ -34,7 +34,7 @@ from cni.steps import (
     Step,
     UnbindVf,
 )
-from host import addr, link, route, rule, sysctl
+from host import addr, link, linkgroup, route, rule, sysctl
 from host.errors import HostError
 from host.netlink import Request
 from host.netlink import Route as Socket
@@ -116,9 +116,7 @@ class Kernel:
             case DeleteRule():
                 self._each_unless_gone([rule.delete(*step) for step in batch if isinstance(step, DeleteRule)])
             case DeleteGroup():
-                for step in batch:
-                    if isinstance(step, DeleteGroup):
-                        self._each_unless_gone([link.delete_group(step.group)])
+                self._delete_groups(batch)
             case MoveRdma() | RestoreRdma() | AwaitGid():
                 self._run_rdma(batch)
             case SetVf() | RestoreVf() | UnbindVf() | BindVf() | RestoreDriver():
@@ -243,6 +241,14 @@ class Kernel:
             return self._indexes[rail]
         except KeyError:
             raise HostError("find", rail, errno.ENODEV, "the interface vanished from the pod") from None
+
+    def _delete_groups(self, batch: Sequence[Step]) -> None:
+        assert self.pod is not None  # noqa: S101 - with the namespace its links are gone
+        for step in batch:
+            if isinstance(step, DeleteGroup):
+                error = linkgroup.delete(self.pod, self.socket(), step.group)
+                if error is not None and error.errno not in _GONE:
+                    raise error
 
     def _each_unless_gone(self, requests: Sequence[Request]) -> None:
         errors = [error for error in self.socket().each(requests) if error is not None and error.errno not in _GONE]

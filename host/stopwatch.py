@@ -7,16 +7,19 @@ One process, one call at a time: a worker of the agent, or the plugin.
 from __future__ import annotations
 
 import time
+from _thread import get_ident
 
 __all__ = ["at", "restart", "spent"]
 
 _sums: dict[str, float] | None = None
+_owner = 0
+"""The thread whose time it is; what others do meanwhile is not the call's."""
 
 
 def restart() -> None:
     """Begin to measure, from zero."""
-    global _sums
-    _sums = {}
+    global _sums, _owner
+    _sums, _owner = {}, get_ident()
 
 
 def spent() -> dict[str, float]:
@@ -38,5 +41,5 @@ class at:  # noqa: N801 - used as a statement: ``with at("netlink"):``
             self._began = time.perf_counter()
 
     def __exit__(self, *_: object) -> None:
-        if _sums is not None:
+        if _sums is not None and get_ident() == _owner:
             _sums[self._door] = _sums.get(self._door, 0.0) + time.perf_counter() - self._began

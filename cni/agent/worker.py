@@ -28,7 +28,7 @@ from cni.errors import Code
 from cni.skel import dispatch
 from cni.spec import state_dir
 from cni.store import keep_open
-from host import stopwatch
+from host import linkgroup, stopwatch
 from host.errors import Busy
 
 __all__ = ["LENGTH", "TASK", "Report", "serve"]
@@ -75,6 +75,7 @@ def serve(channel: socket, setting: Setting) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the main process decides; requests in flight are finished
     keep_open()
+    linkgroup.answer_early()
     gc.disable()
     gc.freeze()  # what was shared at the fork stays shared
     worker = _Worker(setting)
