@@ -1,0 +1,70 @@
+"""Tables for a terminal or a pipe."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from nccltest.locate.verdict import Suspect, Verdict
+
+__all__ = ["verdict_table"]
+
+_NAMES = {"nic": "NIC", "uplink": "uplink of", "global": "everything"}
+
+
+def verdict_table(verdict: Verdict) -> RenderableType:
+    """The verdict in a sentence, its suspects in a table, and what else is worth knowing."""
+    parts: list[RenderableType] = [Text(headline(verdict))]
+    if verdict.suspects:
+        parts.append(_suspects(verdict.suspects))
+    if verdict.unexplained:
+        parts.append(Text(_strange(verdict)))
+    parts += [Text(f"note: {note}") for note in verdict.notes]
+    return Group(*parts)
+
+
+def headline(verdict: Verdict) -> str:
+    """One sentence."""
+    base = f"{verdict.tested} groups compared, noise {verdict.noise:.1%}"
+    if verdict.verdict == "healthy":
+        return f"healthy: {base}"
+    faults = {each.fault for each in verdict.suspects}
+    sure = sum(each.sure for each in verdict.suspects)
+    count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+    placed = "" if sure == len(faults) else f", {len(faults) - sure} with more than one possible place"
+    return f"{verdict.verdict}: {count}{placed}; {base}"
+
+
+def name_of(suspect: Suspect) -> str:
+    """``NIC gpu-1/rail0``, ``uplink of leaf-2``, ``everything``."""
+    kind = _NAMES.get(suspect.kind, suspect.kind)
+    return kind if suspect.kind == "global" else f"{kind} {suspect.id}"
+
+
+def _suspects(suspects: tuple[Suspect, ...]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("fault", justify="right")
+    table.add_column("suspect", overflow="fold")
+    table.add_column("confidence", justify="right")
+    table.add_column("left", justify="right")
+    table.add_column("evidence", overflow="fold")
+    for each in suspects:
+        left = "none" if each.ratio == 0 else f"{each.ratio:.0%}"
+        cells = (str(each.fault), name_of(each), _percent(each.confidence), left, each.evidence)
+        table.add_row(*(Text(cell) for cell in cells))  # names are other people's input: no markup
+    return table
+
+
+def _percent(confidence: float) -> str:
+    return ">99%" if confidence > 0.99 else f"{confidence:.0%}"
+
+
+def _strange(verdict: Verdict) -> str:
+    shown = [
+        " – ".join(f"{m.node}/{m.rail}" if m.rail else m.node for m in each.members[:4])
+        for each in verdict.unexplained[:5]
+    ]
+    count = len(verdict.unexplained)
+    more = f", and {count - 5} more" if count > 5 else ""
+    return f"slow without a pattern: {'; '.join(shown)}{more} (test {'it' if count == 1 else 'them'} again)"

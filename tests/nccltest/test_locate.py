@@ -1,0 +1,261 @@
+"""Naming what is slow: the contract's shapes, and what every kind of evidence may and may not conclude."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conf.fabric import load
+from nccltest.__main__ import PROBE
+from nccltest.locate.cabling import Cabling, from_fabric
+from nccltest.locate.names import fold
+from nccltest.locate.verdict import Verdict, locate, to_json
+from nccltest.model import Measurement, Member, Outcome, write_measurements
+from nccltest.sim import Cluster, Fault, Noise, measure
+from tuner.cli import run
+
+ROOT = Path(__file__).parents[2]
+CLUSTER = Cluster(16, rails=4, per_leaf=8)
+QUIET = Noise(sigma=0.005, slower_paths=0, stray=0)
+
+
+def evidence(*faults: Fault, cluster: Cluster = CLUSTER, rounds: int = 4, seed: int = 1) -> list[Measurement]:
+    return measure(cluster, faults, np.random.default_rng(seed), rounds=rounds, noise=QUIET)
+
+
+def pair(one: str, other: str, rail: str | None, busbw: float | None, status: Outcome = "ok") -> Measurement:
+    made = Measurement("all_reduce", 1 << 32, (Member(one, rail), Member(other, rail)), busbw)
+    return replace(made, status=status)
+
+
+def blamed(verdict: Verdict) -> set[tuple[str, str]]:
+    return {(each.kind, each.id) for each in verdict.suspects}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("nic", "gpu-0003/rail2"), ("node", "gpu-0011"), ("leaf", "leaf-r1-0"), ("spine", "spine-[0-3]")],
+)
+def test_one_fault_is_named_alone(kind: str, name: str) -> None:
+    share = 0.25 if kind == "spine" else 1.0
+    verdict = locate(evidence(Fault(kind, name, 0.7, share), rounds=6), CLUSTER.cabling)
+    assert verdict.verdict == "faulty"
+    assert blamed(verdict) == {(kind, name)}
+    assert verdict.suspects[0].ratio == pytest.approx(0.7, abs=0.02)
+    assert verdict.suspects[0].confidence >= 0.95
+
+
+def test_healthy_is_healthy() -> None:
+    assert locate(evidence(), CLUSTER.cabling).verdict == "healthy"
+    assert locate(evidence()).verdict == "healthy"
+
+
+def test_three_leaves_tell_whose_uplink_it_is() -> None:
+    cluster = Cluster(24, rails=2, per_leaf=8)
+    verdict = locate(evidence(Fault("uplink", "leaf-r1-2"), cluster=cluster), cluster.cabling)
+    assert blamed(verdict) == {("uplink", "leaf-r1-2")}
+
+
+def test_two_leaves_cannot_tell_whose_uplink_it_is() -> None:
+    verdict = locate(evidence(Fault("uplink", "leaf-r1-1")), CLUSTER.cabling)
+    assert verdict.verdict == "ambiguous"
+    assert blamed(verdict) == {("uplink", "leaf-r1-0"), ("uplink", "leaf-r1-1")}
+    assert {each.fault for each in verdict.suspects} == {1}
+    assert [each.confidence for each in verdict.suspects] == pytest.approx([0.5, 0.5], abs=0.03)
+
+
+def test_several_faults_at_once() -> None:
+    faults = [Fault("nic", "gpu-0001/rail0", 0.6), Fault("node", "gpu-0009", 0.8), Fault("nic", "gpu-0002/rail3", 0)]
+    verdict = locate(evidence(*faults), CLUSTER.cabling)
+    assert blamed(verdict) == {(each.kind, each.id) for each in faults}
+    assert verdict.verdict == "faulty"
+
+
+def test_one_slow_pair_of_two_nodes_blames_neither() -> None:
+    pairs = [pair("a", "b", f"rail{i}", 46.0 if i else 30.0) for i in range(8)]
+    verdict = locate(pairs)
+    assert verdict.verdict == "ambiguous"
+    assert {("nic", "a/rail0"), ("nic", "b/rail0")} <= blamed(verdict)
+    assert all(each.confidence < 0.6 for each in verdict.suspects)
+
+
+def test_a_node_whose_pairs_give_no_result_is_dead() -> None:
+    verdict = locate(evidence(Fault("node", "gpu-0005", 0)), CLUSTER.cabling)
+    assert blamed(verdict) == {("node", "gpu-0005")}
+    assert verdict.suspects[0].ratio == 0
+    assert "failed" in verdict.suspects[0].evidence
+
+
+def test_the_launcher_saw_who_was_lost_and_the_partner_is_no_suspect() -> None:
+    pairs = [pair(f"n{i}", f"n{i + 1}", "rail0", 46.0 + i / 50) for i in range(2, 12, 2)]
+    lost = replace(pair("n0", "n1", "rail0", None, "failed"), unreachable=("n1",))
+    verdict = locate([*pairs, lost])
+    assert blamed(verdict) == {("nic", "n1/rail0")}
+
+
+def test_wrong_data_is_told_as_corruption() -> None:
+    bad = [replace(each, status="wrong-data") for each in evidence() if Member("gpu-0004", "rail1") in each.members]
+    good = [each for each in evidence() if Member("gpu-0004", "rail1") not in each.members]
+    verdict = locate([*good, *bad], CLUSTER.cabling)
+    assert blamed(verdict) == {("nic", "gpu-0004/rail1")}
+    assert "corruption" in verdict.suspects[0].evidence
+
+
+@pytest.mark.parametrize("status", ["interrupted", "not-collective"])
+def test_what_the_operator_ended_is_no_evidence(status: Outcome) -> None:
+    ended = [pair("gpu-0001", f"gpu-{i:04d}", "rail0", None, status) for i in range(2, 9)]
+    assert locate([*evidence(), *ended], CLUSTER.cabling).verdict == "healthy"
+
+
+def test_a_single_rank_prints_zero_and_is_not_dead() -> None:
+    alone = Measurement("all_reduce", 1 << 32, (Member("gpu-0001"),), 0.0, kind="single")
+    assert locate([*evidence(), alone], CLUSTER.cabling).verdict == "healthy"
+
+
+def test_a_node_slow_inside_is_told_from_its_network() -> None:
+    inside = [
+        Measurement("all_reduce", 1 << 33, (Member(name),) * 2, 300.0 if name == "gpu-0007" else 480.0, kind="single")
+        for name in CLUSTER.names
+    ]
+    verdict = locate([*evidence(), *inside], CLUSTER.cabling)
+    assert blamed(verdict) == {("node", "gpu-0007")}
+    assert "without the network" in verdict.suspects[0].evidence
+
+
+def test_all_rails_at_once_blame_the_node_and_see_a_lost_rail() -> None:
+    made = measure(CLUSTER, [Fault("node", "gpu-0002", 0.75)], np.random.default_rng(3), by_rail=False, noise=QUIET)
+    verdict = locate(made, CLUSTER.cabling)
+    assert blamed(verdict) == {("node", "gpu-0002")}
+    assert "3/4" in verdict.suspects[0].evidence
+
+
+def test_a_class_that_is_not_lossless_shows_at_large_sizes() -> None:
+    fault = Fault("nic", "gpu-0003/rail2", 0.3, from_size=4 << 30)
+    made = measure(CLUSTER, [fault], np.random.default_rng(3), sizes=(1 << 30, 4 << 30), noise=QUIET)
+    verdict = locate(made, CLUSTER.cabling)
+    assert ("nic", "gpu-0003/rail2") in blamed(verdict)
+    assert "only from 4GiB up" in verdict.suspects[0].evidence
+
+
+def test_everything_slow_needs_the_past_or_the_line_rate() -> None:
+    slow = evidence(Fault("global", "fabric", 0.4))
+    assert locate(slow).verdict == "healthy"
+    assert any("cannot be seen" in note for note in locate(slow).notes)
+    assert blamed(locate(slow, CLUSTER.cabling)) == {("global", "fabric")}
+    assert blamed(locate(slow, CLUSTER.cabling, [46.5] * len(slow))) == {("global", "fabric")}
+
+
+def test_whole_group_results_are_minimums_over_members() -> None:
+    """The rail on which the whole group is slow narrows a single slow pair to one rail's two NICs, not to nodes."""
+    rails = [f"rail{i}" for i in range(4)]
+    whole = [
+        Measurement("all_reduce", 1 << 32, tuple(Member(n, r) for n in CLUSTER.names), 30.0 if r == "rail2" else 46.0)
+        for r in rails
+    ]
+    verdict = locate([*evidence(Fault("nic", "gpu-0003/rail2", 30 / 46.5)), *whole], CLUSTER.cabling)
+    assert blamed(verdict) == {("nic", "gpu-0003/rail2")}
+
+
+def test_one_strange_pair_is_told_and_blames_nobody() -> None:
+    made = evidence()
+    made[10] = replace(made[10], busbw=25.0)
+    verdict = locate(made, CLUSTER.cabling)
+    assert verdict.verdict == "healthy"
+    assert verdict.unexplained == (made[10],)
+
+
+def test_groups_are_inferred_without_a_topology() -> None:
+    cluster = Cluster(32, rails=2, per_leaf=8)
+    verdict = locate(evidence(Fault("uplink", "leaf-r1-2"), cluster=cluster))
+    assert blamed(verdict) == {("uplink", "gpu-[0017-0024]/rail1")}
+    verdict = locate(evidence(Fault("leaf", "leaf-r0-1"), cluster=cluster, seed=5))
+    assert blamed(verdict) == {("leaf", "gpu-[0009-0016]/rail0")}
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.randoms(use_true_random=False), st.floats(0.01, 1000))
+def test_neither_order_nor_unit_matters(random: Random, unit: float) -> None:
+    made = evidence(Fault("nic", "gpu-0003/rail2"), Fault("node", "gpu-0008", 0))
+    changed = [replace(each, busbw=each.busbw * unit if each.busbw else None) for each in made]
+    random.shuffle(changed)
+    plain = Cabling(CLUSTER.cabling.leaf, CLUSTER.cabling.plane)
+    assert blamed(locate(changed, plain)) == blamed(locate(made, plain))
+
+
+def test_cabling_comes_from_fabric_yaml() -> None:
+    cabling = from_fabric(load(ROOT / "conf/examples/h100-8x400g.yaml"))
+    assert cabling.leaf["gpu-064", "rail7"] == "leaf-r7"
+    assert cabling.plane["leaf-r0"] == "spine-[0-3]"
+    assert cabling.uplinks["leaf-r0"] == 64
+    assert cabling.line_rate["gpu-001"] == 50.0
+
+
+@given(st.lists(st.from_regex(r"[a-z]{1,3}-?[0-9]{0,4}", fullmatch=True), min_size=1, max_size=30))
+def test_folded_names_expand_to_themselves(names: Sequence[str]) -> None:
+    from conf.hostlist import expand  # the law's other half
+
+    assert sorted(expand(fold(names))) == sorted(set(names))
+
+
+# the command
+
+
+def write(path: Path, made: Sequence[Measurement]) -> str:
+    path.write_text(write_measurements(made))
+    return str(path)
+
+
+def test_json_has_the_contracts_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path / "m.jsonl", evidence(Fault("nic", "gpu-0003/rail2")))
+    assert run(PROBE, ["locate", file, "--json"]) == 1
+    out = capsys.readouterr()
+    document = json.loads(out.out)
+    assert not out.err
+    assert document["verdict"] == "faulty"
+    (suspect,) = document["suspects"]
+    assert (suspect["kind"], suspect["id"]) == ("nic", "gpu-0003/rail2")
+    assert suspect["confidence"] > 0.95
+    assert 0.75 < suspect["ratio"] < 0.85
+    assert "4 of 4" in suspect["evidence"]
+
+
+def test_healthy_exits_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(PROBE, ["locate", write(tmp_path / "m.jsonl", evidence())]) == 0
+    assert capsys.readouterr().out.startswith("healthy: 128 groups compared")
+
+
+def test_bad_lines_are_all_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "m.jsonl"
+    file.write_text('{"test": "a", "size": 1, "members": []}\nnonsense\n{"test": "a", "size": -1, "members": 3}\n')
+    assert run(PROBE, ["locate", str(file), "--json"]) == 2
+    out = capsys.readouterr()
+    assert not out.out
+    for word in ("line 1: members", "line 2: is not JSON", "line 3: size", "line 3: members"):
+        assert word in out.err
+
+
+def test_a_missing_file_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(PROBE, ["locate", "/nonexistent/m.jsonl"]) == 2
+    assert "cannot be read: No such file" in capsys.readouterr().err
+
+
+def test_hostile_names_are_shown_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = [
+        replace(each, members=tuple(replace(m, node=m.node.replace("gpu-0003", "[red]x[/]")) for m in each.members))
+        for each in evidence(Fault("node", "gpu-0003"))
+    ]
+    assert run(PROBE, ["locate", write(tmp_path / "m.jsonl", made)]) == 1
+    assert "node [red]x[/]" in capsys.readouterr().out
+
+
+def test_to_json_shows_at_most_a_hundred_strange_groups() -> None:
+    one = pair("a", "b", "rail0", 1.0)
+    assert len(to_json(Verdict("healthy", (), 1, (one,) * 500, 0.01))["unexplained"]) == 100
