@@ -34,7 +34,12 @@ class Node:
             (place / "device").symlink_to(f"../../../bus/pci/devices/{nic}")
 
     def conf(self, **extra: Any) -> dict[str, Any]:
-        own = {"attach": "auto", "agent": False, "kubeletDir": str(self.kubelet), "runDir": str(self.run_dir)}
+        own: dict[str, Any] = {
+            "attach": "auto",
+            "agent": False,
+            "kubeletDir": str(self.kubelet),
+            "runDir": str(self.run_dir),
+        }
         return self.host.conf(**own | extra)
 
     def call(self, command: str, conf: dict[str, Any], pod: Ns, container: str = "c1") -> Answer:
