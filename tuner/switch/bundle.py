@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from tuner.switch.model import Counters, Neighbour, Platform, Port, QosMap, Switch
@@ -118,7 +117,7 @@ def _switch(name: str, source: str, draft: Draft) -> Switch:
         platform=draft.platform,
         source=source,
         hostname=draft.hostname,
-        ports=MappingProxyType(ports),
+        ports=ports,
         maps=draft.maps,
         bindings_known=draft.bindings_known,
         watchdog_poll=None if draft.watchdog_poll is None else round(draft.watchdog_poll),

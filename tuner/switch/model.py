@@ -6,7 +6,8 @@ evaluated*; it never takes silence for "off".
 
 Every object tells where in its source it was written: ``place`` (``WRED_PROFILE|AZURE_LOSSLESS``), and for the fields
 of a port :meth:`Port.place` (``PORT_QOS_MAP|Ethernet0.pfc_enable``). Objects that many ports use (maps, profiles,
-schedulers) are one object, so a fabric of 32,768 ports costs little; ``is`` is as good as ``==`` within a switch.
+schedulers) are one object, so a fabric of 32,768 ports costs little. Compare with ``==``: a switch may have come out of
+another process (everything here can be pickled).
 
 Units: Mb/s, bytes, metres, milliseconds, percent.
 """
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Literal
 
 __all__ = [
@@ -53,7 +53,7 @@ FindingKind = Literal[
     "ignored",  # a table or key that no rule needs, or that is not known; `place` names it
 ]
 
-_EMPTY: Mapping[str, str] = MappingProxyType({})
+_EMPTY: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class QosMap:
         return frozenset(key for key, target in (self.entries or {}).items() if target == value)
 
 
-UNBOUND = QosMap("", MappingProxyType({}))
+UNBOUND = QosMap("", {})
 """The source says that the port uses no such map."""
 
 
@@ -379,7 +379,7 @@ class Switch:
     """Hardware SKU or platform string, where the source says."""
     hostname: str | None = None
     """What the switch calls itself."""
-    ports: Mapping[str, Port] = field(default_factory=lambda: MappingProxyType({}))
+    ports: Mapping[str, Port] = field(default_factory=dict)
     maps: Mapping[str, Mapping[str, QosMap]] | None = None
     """Every map that is defined: field of :class:`Port` (``dscp_to_tc``, …) → name → map. None: no such tables."""
     bindings_known: bool = False

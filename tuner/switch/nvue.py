@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from tuner.switch.clitext import interfaces
@@ -169,7 +168,7 @@ def _switch(name: str, source: str, draft: _Draft) -> Switch:
         platform="cumulus",
         source=source,
         hostname=draft.hostname,
-        ports=MappingProxyType(ports),
+        ports=ports,
         maps=draft.qos.maps if draft.qos else None,
         bindings_known=draft.qos is not None,
         watchdog_poll=draft.qos.watchdog_poll if draft.qos else None,
@@ -184,4 +183,4 @@ def _running(name: str, source: str, draft: _Draft) -> Switch | None:
     if draft.running is None:
         return None
     ports = {port: Port(name=port, places=_PLACES, **draft.running.port(None, Reading())) for port in [EVERY_PORT]}
-    return Switch(name, "cumulus", source, ports=MappingProxyType(ports), bindings_known=True)
+    return Switch(name, "cumulus", source, ports=ports, bindings_known=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from tuner.switch import sonic
@@ -159,7 +158,7 @@ def _switch(name: str, source: str, gathered: _Gathered, reading: Reading) -> Sw
         name=name,
         platform="dell-sonic",
         source=source,
-        ports=MappingProxyType(ports),
+        ports=ports,
         maps=defined.maps or None,
         bindings_known=bool(gathered.qos),
         schedulers={each.name: each for policy in defined.policies.values() for each in policy.values()} or None,

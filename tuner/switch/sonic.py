@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from tuner.switch.model import Counters, LookupRow, Platform, Switch
@@ -112,7 +111,7 @@ def _switch(name: str, platform: Platform, source: str, sources: _Sources, readi
         asic=_asic(metadata),
         model=model,
         hostname=printable(metadata.get("hostname")),
-        ports=MappingProxyType(read_ports(tables, qos, buffers, bindings, sources.counters, reading)),
+        ports=read_ports(tables, qos, buffers, bindings, sources.counters, reading),
         maps=qos.maps,
         bindings_known=bindings is not None,
         default_dscp_to_tc=bindings["global"].maps["dscp_to_tc"] if bindings and "global" in bindings else None,
@@ -152,4 +151,4 @@ def _operational(name: str, platform: Platform, source: str, tables: Tables) -> 
     buffers = read_buffers(mine, quiet)
     ports = read_ports(mine, Qos(None, None, None, frozenset()), buffers, None, {}, quiet)
     pools, profiles = buffers.pools, buffers.profiles
-    return Switch(name, platform, source, ports=MappingProxyType(ports), pools=pools, profiles=profiles)
+    return Switch(name, platform, source, ports=ports, pools=pools, profiles=profiles)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, cast
 
 from tuner.switch.model import NO_ECN, UNBOUND, Counters, Neighbour, Port, PriorityGroup, QosMap, Queue, Watchdog
@@ -78,12 +77,12 @@ def read_ports(
 
 
 _NO_ROW = Queue(ecn=NO_ECN)
-_NONE: Mapping[int, PriorityGroup] = MappingProxyType({})
+_NONE: Mapping[int, PriorityGroup] = {}
 
 
 def _places(tables: Tables) -> Mapping[str, str]:
     cable = next(iter(tables.rows("CABLE_LENGTH") or {}), "AZURE")
-    return MappingProxyType(_PLACES | {"cable": f"CABLE_LENGTH|{cable}.{{port}}"})
+    return _PLACES | {"cable": f"CABLE_LENGTH|{cable}.{{port}}"}
 
 
 def _physical(port: str, row: Row, running: Row, reading: Reading) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from tuner.switch.text import AMBIGUOUS, Reading, UnreadableError, number, printable, shown
@@ -145,6 +146,7 @@ def resolve(value: Any, place: str, target: str, defined: Mapping[str, T] | None
     return defined[name]
 
 
+@lru_cache(maxsize=4096)
 def numbers(text: str, most: int) -> tuple[int, ...] | None:
     """``"3"``, ``"3-4"`` or ``"0,3-4"`` → the numbers, each at most ``most``; None where it is nothing of the kind."""
     found: list[int] = []
