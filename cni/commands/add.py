@@ -29,7 +29,7 @@ from cni.plan import HostView, Lease, choose_vf, nic_of, plan, problems
 from cni.podrails import described, told
 from cni.selection import parse_device_id
 from cni.spec import Call, Interface, Ip, Json, chain
-from cni.steps import AddAddress, AwaitGid, CreateLink, MoveLink, MoveRdma, SetVf, Step
+from cni.steps import AddAddress, CreateLink, MoveLink, Step
 from cni.store import ATTACHED, Attachment, Key, LeaseRow, Store
 from cni.verify import PodView, differences, is_carrier
 from conf.errors import ConfigError, Finding
@@ -163,7 +163,7 @@ class _Addition(NamedTuple):
             apply.attach(steps, kernel, lambda begun: self.store.reach(row, begun))
             seen = gather.pod_view(kernel.socket(), self.pod, steps)
             self._read_back(steps, seen)
-            self._tell_device(steps)
+            deviceinfo.write(self.device_files, steps)
             self._fill_run_dirs(row, steps, seen.devices)
         except BaseException:
             self._undo(row)
@@ -307,7 +307,7 @@ class _Addition(NamedTuple):
             "gpus": list(self.decision.gpus),
             "warnings": [str(finding) for finding in self.decision.warnings],
             "resultIPs": self.conf.result_ips,
-            "deviceInfo": self.device_info,
+            "deviceInfo": list(self.device_files.values()),
             "runDirs": self._run_dirs(),
         }
 
@@ -334,21 +334,11 @@ class _Addition(NamedTuple):
             own = [rail for rail in rails if rail.name in names]
             rundir.fill(folder, str(self.key), own, self.decision.gpus, self.conf.nccl)
 
-    def _tell_device(self, steps: Sequence[Step]) -> None:
-        """The device-info file, where a meta-plugin asks for one."""
-        nics = moved_nics(steps)
-        if not self.device_info or len(nics) != 1 or not nics[0].pci:
-            return
-        rdma = next((step.name for step in steps if isinstance(step, MoveRdma)), "")
-        shared = next((step.device for step in steps if isinstance(step, AwaitGid)), "")
-        pf = next((step.pf for step in steps if isinstance(step, SetVf)), "")
-        deviceinfo.write(self.device_info, pci=nics[0].pci, rdma=rdma or shared, pf=pf)
-
     @property
-    def device_info(self) -> str:
-        """Where the device-info file goes; empty for nowhere."""
+    def device_files(self) -> dict[str, str]:
+        """Where the device-info file of each rail goes, if a meta-plugin asks for any."""
         path = self.conf.runtime_config.get(deviceinfo.CAPABILITY)
-        return path if isinstance(path, str) and path.startswith("/") and len(self.conf.rails) == 1 else ""
+        return deviceinfo.files(path, self.call.ifname, [rail.name for rail in self.rails])
 
     def _read_back(self, steps: Sequence[Step], seen: PodView) -> None:
         lines = _unlike(steps, seen)

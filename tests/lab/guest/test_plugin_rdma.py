@@ -53,6 +53,20 @@ def test_a_meta_plugin_is_told_the_device(exclusive: None, tmp_path: Path) -> No
     assert not file.exists()
 
 
+def test_a_meta_plugin_is_told_the_device_of_each_rail(exclusive: None, tmp_path: Path) -> None:
+    wanted = conf(whole(0, rdmaName="mlx5_rail0"), whole(1))
+    wanted["runtimeConfig"] = {"CNIDeviceInfoFile": str(tmp_path / "devinfo/pods-c1_eth0")}
+    with pod() as space:
+        added(wanted, space)
+        told = {path.name: json.loads(path.read_text())["pci"] for path in (tmp_path / "devinfo").iterdir()}
+        assert told == {
+            "pods-c1_rail0": {"pci-address": ROCE[0].address, "rdma-device": "mlx5_rail0"},
+            "pods-c1_rail1": {"pci-address": ROCE[1].address, "rdma-device": "simib1"},
+        }
+        deleted(wanted, space)
+    assert not list((tmp_path / "devinfo").iterdir())
+
+
 def test_check_names_an_rdma_device_that_left_and_a_gid_that_went(exclusive: None) -> None:
     wanted = conf(whole(0))
     with pod() as space:
