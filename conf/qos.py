@@ -13,7 +13,19 @@ from conf.base import Block, Flag, Whole
 from conf.units import Bytes, Percent, WholePercent
 from conf.yamltext import read
 
-__all__ = ["DEFAULT_PROFILE", "Cnp", "Dscp", "Ecn", "Lossless", "Mtu", "Priority", "Qos", "profile", "profile_names"]
+__all__ = [
+    "DEFAULT_PROFILE",
+    "Cnp",
+    "Dscp",
+    "Ecn",
+    "Further",
+    "Lossless",
+    "Mtu",
+    "Priority",
+    "Qos",
+    "profile",
+    "profile_names",
+]
 
 DEFAULT_PROFILE = "lossless-dscp"
 
@@ -59,6 +71,17 @@ class Lossless(_Part):
     """DSCP of RoCE packets, 0 to 63."""
     bandwidth: WholePercent
     """The class's share of the link under contention (ETS)."""
+    pfc: Flag
+    """Whether PFC protects it; false: a lossy class that ECN alone keeps short."""
+
+
+class Further(Block):
+    """One more class that is treated as the lossless one; the two share its bandwidth."""
+
+    priority: Priority
+    """Priority, not one that another class has."""
+    dscp: Dscp
+    """DSCP of its packets, not one that another class has."""
 
 
 class Cnp(_Part):
@@ -100,7 +123,9 @@ class Qos(_Part):
     trust: Literal["dscp", "pcp"]
     """What ports classify by. RoCE traffic is untagged in most fabrics: dscp."""
     lossless: Lossless
-    """The lossless class."""
+    """The lossless class, RoCE's."""
+    also: tuple[Further, ...] = Field(max_length=2)
+    """Further classes with PFC, as SONiC's default has: priorities 3 and 4."""
     cnp: Cnp
     """Congestion notification packets."""
     ecn: Ecn
@@ -117,6 +142,15 @@ class Qos(_Part):
         # An unknown name is reported once, by the field; the default stands in so that it does not look as if
         # every other field were missing too.
         return merge(profile(name if name in profile_names() else DEFAULT_PROFILE), data)
+
+    @model_validator(mode="after")
+    def _classes_apart(self) -> Qos:
+        taken = {self.lossless.priority: self.lossless.dscp, self.cnp.priority: self.cnp.dscp}
+        for further in self.also:
+            if further.priority in taken or further.dscp in taken.values():
+                raise ValueError(f"also: priority {further.priority} with DSCP {further.dscp} is another class's")
+            taken[further.priority] = further.dscp
+        return self
 
     @field_validator("profile")
     @classmethod

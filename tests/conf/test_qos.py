@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from conf.errors import ConfigError
 from conf.qos import Qos, profile, profile_names
 from tests.conf.documents import fabric
 
@@ -32,5 +33,23 @@ def test_ecn_can_be_off_by_intent() -> None:
 
 
 def test_an_unknown_profile_lists_the_profiles() -> None:
-    with pytest.raises(ValueError, match=r"there is no profile \.\./x; there is lossless-dscp"):
+    with pytest.raises(ValueError, match=r"there is no profile \.\./x; there is ecn-off, ecn-only, lossless-dscp"):
         profile("../x")
+
+
+def test_sonic_s_default_has_two_lossless_classes() -> None:
+    qos = fabric(qos={"profile": "sonic-default"}).qos
+    assert (qos.lossless.priority, qos.lossless.dscp) == (3, 3)
+    assert [(each.priority, each.dscp) for each in qos.also] == [(4, 4)]
+
+
+def test_ecn_alone_has_no_pfc_and_pfc_alone_no_ecn() -> None:
+    only, off = (fabric(qos={"profile": name}).qos for name in ("ecn-only", "ecn-off"))
+    assert (only.lossless.pfc, only.ecn.enabled) == (False, True)
+    assert (off.lossless.pfc, off.ecn.enabled) == (True, False)
+
+
+@pytest.mark.parametrize("also", [{"priority": 3, "dscp": 4}, {"priority": 4, "dscp": 26}, {"priority": 6, "dscp": 4}])
+def test_classes_share_neither_priority_nor_dscp(also: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="is another class's"):
+        fabric(qos={"also": [also]})
