@@ -11,6 +11,7 @@ TUNE = Program(
     "Makes the NICs of the rails what fabric.yaml says, and says where host, switch and intent disagree.",
     "tuner.commands",
     {
+        "lint": "where hosts and switches disagree with fabric.yaml and with each other",
         "headroom": "bytes behind a pause threshold, and whether ECN comes before PFC",
     },
 )

@@ -1,0 +1,105 @@
+"""The door of the linter: switches by fabric.yaml or from saved files, hosts from recorded states or live."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from conf.errors import ConfigError, Finding
+from conf.fabric import Fabric
+from tuner.lint.world import Source
+from tuner.nic import HostQos
+from tuner.switch import model
+from tuner.switch.load import load, load_file, parse_option
+
+__all__ = ["hosts", "named_switches", "switches"]
+
+MAX_BYTES = 1 << 29
+"""Of one file of recorded hosts: 10,000 hosts with eight NICs."""
+
+
+def switches(fabric: Fabric, base: Path, but: Container[str] = ()) -> tuple[model.Switch, ...]:
+    """The switches that fabric.yaml has a source for, ``but`` those named; relative paths are taken from ``base``."""
+    found = (load(each, base) for each in fabric.switches if each.name not in but)
+    return tuple(each for each in found if each is not None)
+
+
+def named_switches(options: Iterable[str]) -> tuple[model.Switch, ...]:
+    """``[NAME=]PLATFORM:FILE``, as on the command line. ConfigError for another form or a file that is not there."""
+    return tuple(_named(option) for option in options)
+
+
+def _named(option: str) -> model.Switch:
+    name, equals, rest = option.partition("=")
+    if not equals or ":" in name:
+        name, rest = "", option
+    platform, path = parse_option(rest)
+    return load_file(platform, path, name)
+
+
+def hosts(paths: Sequence[Path]) -> tuple[tuple[HostQos, ...], tuple[Source, ...]]:
+    """Recorded hosts, and what could not be read of them.
+
+    A file has one host as ``roceway-tune show --json`` prints it, a list of hosts, or one host per line; a folder
+    stands for its ``*.json`` files. A broken host costs itself alone. ConfigError for a path that is not there.
+    """
+    found: list[HostQos] = []
+    broken: list[Source] = []
+    for path in _files(paths):
+        for label, item in _items(path):
+            if isinstance(item, ValueError):
+                broken.append(Source(label, (model.Finding("unreadable", "", str(item)),)))
+                continue
+            try:
+                found.append(HostQos.from_json(item))
+            except (ValueError, RecursionError) as error:
+                broken.append(Source(label, (model.Finding("unreadable", "", f"is no host's state: {error}"),)))
+    return tuple(found), tuple(broken)
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(path.glob("*.json"))
+        elif path.is_file():
+            yield path
+        else:
+            raise ConfigError(str(path), [Finding("", "is neither a file nor a folder")])
+
+
+def _items(path: Path) -> Iterator[tuple[str, Any]]:
+    """(label, JSON value or why there is none) of every host in a file."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            yield str(path), ValueError(f"is larger than {MAX_BYTES >> 20} MiB")
+            return
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        yield str(path), ValueError(f"cannot be read: {error}")
+        return
+    whole = _parse(text)
+    if not isinstance(whole, ValueError):
+        several = whole if isinstance(whole, list) else [whole]
+        yield from ((_label(path, number, len(several)), each) for number, each in enumerate(several, 1))
+        return
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) < 2 or isinstance(_parse(lines[0]), ValueError):
+        yield str(path), whole
+        return
+    yield from ((_label(path, number, len(lines)), _parse(line)) for number, line in enumerate(lines, 1))
+
+
+def _label(path: Path, number: int, count: int) -> str:
+    return str(path) if count == 1 else f"{path} host {number}"
+
+
+def _parse(text: str) -> Any:
+    """The JSON value, or a ValueError as a value."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return ValueError("is nested too deeply")
+    except ValueError as error:
+        return ValueError(f"is not JSON: {error}")

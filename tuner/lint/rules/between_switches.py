@@ -1,0 +1,209 @@
+"""S15, T01-T04: cables between switches, and switches of one role against each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+
+from tuner.lint import remedy
+from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
+from tuner.lint.rules.switch_words import lossless_group, lossless_queues, pfc_now
+from tuner.lint.rules.words import numbers
+from tuner.lint.world import PortAt, RoleAt, SwitchAt, TrunkAt
+from tuner.switch.model import UNBOUND, Port, QosMap
+
+__all__ = ["RULES"]
+
+_NO_SWITCH = Missing("configuration of the switch at either end")
+_L2 = 18
+_BOUNCED = frozenset({2, 6})
+"""Priorities that SONiC adds on uplinks of dual-ToR racks, for traffic that bounces back (PCBB)."""
+
+
+@rule(
+    "S15",
+    Severity.HIGH,
+    Scope.TRUNK,
+    Scope.SWITCH,
+    title="Lossless traffic may go round in a circle",
+    why="Pauses that wait for each other in a circle never end. Up-then-down paths have no circle; a lossless link"
+    " between switches of one role, or flooding in a lossless class, makes one.",
+    source="Hu et al., Deadlocks in Datacenter Networks (HotNets 2016); Guo et al. (SIGCOMM 2016), 4.2: flooding",
+    fix="No PFC on links between switches of one role; no flooding of unknown MAC addresses in the lossless class.",
+)
+def circle(at: TrunkAt | SwitchAt) -> Verdict:
+    if isinstance(at, SwitchAt):
+        yield Missing("whether the switch floods unknown MAC addresses in a lossless class (no source tells)")
+    elif at.one is None or at.other is None:
+        yield _NO_SWITCH
+    elif at.one.switch.role is not None and at.one.switch.role == at.other.switch.role:
+        one, other = pfc_now(at.one.port), pfc_now(at.other.port)
+        if one is None or other is None:
+            yield Missing("which priorities of the port have PFC")
+        elif one & other:
+            evidence = f"PFC {numbers(one & other)} on a link between two switches of role {at.one.switch.role}"
+            fix = remedy.pfc(at.one.switch, at.one.port, [])
+            yield Hit(at.where, evidence, fix, platform=at.one.switch.platform)
+
+
+@rule(
+    "T01",
+    Severity.CRITICAL,
+    Scope.TRUNK,
+    title="The ends of an inter-switch link differ",
+    why="A packet changes its class in the middle of its way, or a pause is not understood: drops that no host and"
+    " no single switch's configuration explains.",
+    source="IEEE 802.1Q clause 36; RFC 2474 (DSCP has meaning per domain)",
+    fix="One configuration for both ends: `roceway-tune render --switch` for each.",
+)
+def ends_differ(at: TrunkAt) -> Verdict:
+    if at.one is None or at.other is None:
+        yield _NO_SWITCH
+        return
+    one, other = at.one.port, at.other.port
+    pairs = (
+        ("PFC", _set(pfc_now(one)), _set(pfc_now(other))),
+        ("trust", _set(one.trust), _set(other.trust)),
+        ("MTU", _ip_mtu(at.one), _ip_mtu(at.other)),
+    )
+    for what, mine, theirs in pairs:
+        if mine is None or theirs is None:
+            yield Missing(f"{what} of an inter-switch link")
+        elif mine != theirs:
+            yield Hit(at.where, f"{what} is {mine} at one end and {theirs} at the other", _alike(at))
+    for what, value in _MAPS.items():
+        yield from _maps(at, what, value(one), value(other))
+
+
+_MAPS: dict[str, Callable[[Port], QosMap | None]] = {
+    "DSCP map": lambda port: port.dscp_to_tc,
+    "TC to queue map": lambda port: port.tc_to_queue,
+}
+
+
+def _maps(at: TrunkAt, what: str, one: QosMap | None, other: QosMap | None) -> Verdict:
+    if one is None or other is None or one.entries is None or other.entries is None:
+        yield Missing(f"{what} of an inter-switch link")
+    elif one is not other and one is not UNBOUND and other is not UNBOUND and one.entries != other.entries:
+        keys = sorted(key for key in {*one.entries, *other.entries} if one.get(key) != other.get(key))
+        first = f"{keys[0]} is {one.get(keys[0])} at one end and {other.get(keys[0])} at the other"
+        more = f" ({len(keys) - 1} more differ)" if len(keys) > 1 else ""
+        yield Hit(at.where, f"{what}: {first}{more}", _alike(at))
+
+
+def _alike(at: TrunkAt) -> str:
+    switches = [end.switch.name for end in (at.one, at.other) if end]
+    return "; ".join(f"roceway-tune render -f fabric.yaml --switch {remedy.plain(name)}" for name in switches)
+
+
+def _set(values: frozenset[int] | frozenset[str] | None) -> str | None:
+    return None if values is None else ",".join(sorted(str(each) for each in values)) or "none"
+
+
+def _ip_mtu(at: PortAt) -> int | None:
+    """The largest IP packet."""
+    if at.port.mtu is None or at.switch.mtu_is_frame is None:
+        return None
+    return at.port.mtu - _L2 if at.switch.mtu_is_frame else at.port.mtu
+
+
+def _values(role: RoleAt, value: Callable[[PortAt], Iterator[Hashable | Missing]]) -> dict[str, set[Hashable]]:
+    """Switch to the values that its ports have."""
+    return {
+        each.switch.name: {one for port in each.ports for one in value(port) if not isinstance(one, Missing)}
+        for each in role.switches
+    }
+
+
+def _differ(role: RoleAt, what: str, value: Callable[[PortAt], Iterator[Hashable | Missing]], fix: str) -> Verdict:
+    if role.alone:
+        return
+    values = {name: frozenset(found) for name, found in _values(role, value).items() if found}
+    if len(values) < 2:
+        yield Missing(f"{what} of a second switch of the role")
+        return
+    usual, count = Counter(values.values()).most_common(1)[0]
+    for each in role.switches:
+        own = values.get(each.switch.name, usual)
+        if own != usual:
+            evidence = (
+                f"{what} is {_several(own - usual)}; {count} switches of role {role.role} have {_several(usual - own)}"
+            )
+            yield Hit(each.place, evidence, fix, platform=each.switch.platform)
+
+
+def _several(values: frozenset[Hashable]) -> str:
+    return " and ".join(sorted(str(each) for each in values)) or "nothing else"
+
+
+@rule(
+    "T02",
+    Severity.HIGH,
+    Scope.ROLE,
+    title="ECN thresholds differ between switches of one role",
+    why="Flows through the switch that marks earlier get less: the same job is slow on one rail for no visible reason.",
+    source="DCQCN (SIGCOMM 2015), 5: one setting for the fabric",
+    fix="One WRED profile for the role.",
+)
+def thresholds(role: RoleAt) -> Verdict:
+    yield from _differ(
+        role, "ECN", _marks, "the same Kmin, Kmax and Pmax on every switch of the role: roceway-tune render"
+    )
+
+
+def _marks(at: PortAt) -> Iterator[Hashable | Missing]:
+    for found in lossless_queues(at):
+        if not isinstance(found, Missing) and found[2].ecn and found[2].ecn.enabled:
+            ecn = found[2].ecn
+            yield f"{ecn.kmin}/{ecn.kmax} B at {ecn.pmax} % on priority {found[0]}"
+
+
+@rule(
+    "T03",
+    Severity.HIGH,
+    Scope.ROLE,
+    title="α differs between switch models",
+    why="α decides when a port pauses. The default differs by model, so under the same load one switch pauses where"
+    " another absorbs.",
+    source="SONiC buffers_defaults_*.j2: dynamic_th differs by hardware SKU",
+    fix="One dynamic_th for the lossless profiles of the role.",
+)
+def alpha(role: RoleAt) -> Verdict:
+    yield from _differ(role, "dynamic_th", _alpha, "the same dynamic_th in every lossless profile of the role")
+
+
+def _alpha(at: PortAt) -> Iterator[Hashable | Missing]:
+    for priority in pfc_now(at.port) or ():
+        group = lossless_group(at, priority)
+        if group and group.automatic and at.switch.default_dynamic_th is not None:
+            yield at.switch.default_dynamic_th
+        elif group and group.profile and group.profile.dynamic_th is not None:
+            yield group.profile.dynamic_th
+
+
+@rule(
+    "T04",
+    Severity.INFO,
+    Scope.SWITCH,
+    title="Some ports have PFC on 2, 3, 4 and 6",
+    why="It is SONiC's variant for uplinks of dual-ToR racks, where traffic bounces back in priorities of its own."
+    " It is right there and looks like a mistake everywhere else.",
+    source="sonic-buildimage qos_config.j2, PORT_QOS_MAP of uplinks with remapping",
+    fix="Nothing, if these ports are uplinks of a dual-ToR rack.",
+)
+def uplink_variant(at: SwitchAt) -> Verdict:
+    known = [port for port in at.ports if pfc_now(port.port) is not None]
+    if not known:
+        yield Missing("which priorities of the ports have PFC")
+        return
+    usual = {pfc for port in known if (pfc := pfc_now(port.port)) and not _BOUNCED & pfc}
+    for port in known:
+        pfc = pfc_now(port.port) or frozenset()
+        if pfc > _BOUNCED and pfc - _BOUNCED in usual:
+            evidence = f"PFC is on {numbers(pfc)}, on other ports of the switch on {numbers(pfc - _BOUNCED)}"
+            yield Hit(
+                port.at("pfc"), evidence, "nothing, if it is an uplink of a dual-ToR rack", None, at.switch.platform
+            )
+
+
+RULES: tuple[Rule, ...] = (circle, ends_differ, thresholds, alpha, uplink_variant)

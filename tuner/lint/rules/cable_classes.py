@@ -1,0 +1,362 @@
+"""L01-L07, L10: a NIC against the switch port it is plugged into, and the port against what the fabric wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tuner.lint import remedy
+from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
+from tuner.lint.rules.switch_words import NO_PFC, guards, hit, pfc_now, share
+from tuner.lint.rules.words import apply, numbers, roce_dscp
+from tuner.lint.world import CableAt, PortAt
+from tuner.switch.model import UNBOUND, QosMap, Switch
+
+__all__ = ["RULES"]
+
+_NO_SWITCH = Missing("configuration of the switch")
+_NO_HOST = Missing("the host's state, and fabric.yaml")
+_L2 = 18  # Ethernet header and one VLAN tag
+_LEAST_SHARE = 0.1
+_DEFAULT_DSCP_PRIORITY = 0
+
+
+class _Side(NamedTuple):
+    """What one side expects of the switch port: the host as it is, or as the fabric wants it."""
+
+    who: str
+    pfc: frozenset[int] | None
+    dscp: int | None
+    priority: int | None
+    """That the NIC gives the RoCE DSCP."""
+    cnp_dscp: int | None
+    mtu: int | None
+    """Bytes, of the IP packet."""
+
+
+def _sides(at: CableAt) -> tuple[_Side, ...]:
+    """The host's and the fabric's expectation; one where they are the same."""
+    sides = [side for side in (_host(at), _fabric(at)) if side]
+    if len(sides) == 2 and sides[0][1:] == sides[1][1:]:
+        return (sides[0]._replace(who="host and fabric.yaml"),)
+    return tuple(sides)
+
+
+def _host(at: CableAt) -> _Side | None:
+    if at.nic is None:
+        return None
+    nic, dscp = at.nic.nic, roce_dscp(at.nic)
+    priorities = nic.priorities_of(dscp) if dscp is not None else None
+    return _Side(
+        who="the host",
+        pfc=frozenset(nic.pfc.enabled) if nic.pfc else None,
+        dscp=dscp,
+        priority=None if priorities is None else (priorities or (_DEFAULT_DSCP_PRIORITY,))[-1],
+        cnp_dscp=nic.ecn.cnp_dscp if nic.ecn.cnp_dscp is not None else (at.qos.cnp.dscp if at.qos else None),
+        mtu=nic.mtu,
+    )
+
+
+def _fabric(at: CableAt) -> _Side | None:
+    if at.qos is None:
+        return None
+    mtu = (at.kind.mtu if at.kind else None) or at.qos.mtu
+    lossless = at.qos.lossless
+    return _Side(
+        who="fabric.yaml" if at.kind else "the profile",
+        pfc=frozenset({lossless.priority}),
+        dscp=lossless.dscp,
+        priority=lossless.priority,
+        cnp_dscp=at.qos.cnp.dscp,
+        mtu=mtu,
+    )
+
+
+def _both(at: CableAt) -> Iterator[tuple[PortAt, _Side] | Missing]:
+    """The port with each expectation of it, or what was not read."""
+    if at.port is None:
+        yield _NO_SWITCH
+        return
+    sides = _sides(at)
+    if not sides:
+        yield _NO_HOST
+    for side in sides:
+        yield at.port, side
+
+
+@rule(
+    "L01",
+    Severity.CRITICAL,
+    Scope.CABLE,
+    title="Host and switch have PFC on different priorities",
+    why="A pause for a priority that the other end does not pause is ignored: it keeps sending, and what arrives is"
+    " dropped. A lab counted 6.5 million drops without one pause frame, and 96 % fewer with the sets made equal.",
+    source="IEEE 802.1Q clause 36: both ends of a link must agree per priority",
+    fix="PFC on the host's lossless priority on the switch port; on more, buffer is wasted but nothing drops.",
+)
+def pfc_sets(at: CableAt) -> Verdict:
+    for both in _both(at):
+        if isinstance(both, Missing):
+            yield both
+            continue
+        port, side = both
+        own = pfc_now(port.port)
+        if own is None:
+            yield NO_PFC
+        elif side.pfc is None:
+            yield Missing("PFC of the NIC")
+        elif own != side.pfc:
+            evidence = f"PFC: {side.who} {numbers(side.pfc)}, the switch port {numbers(own)}"
+            severity = Severity.MEDIUM if own > side.pfc else None
+            wanted = sorted(side.pfc)
+            yield _at_cable(at, port, "pfc", evidence, remedy.pfc(port.switch, port.port, wanted), severity)
+
+
+def _at_cable(
+    at: CableAt, port: PortAt, attribute: str, evidence: str, fix: str, severity: Severity | None = None
+) -> Hit:
+    """A hit on the port's field, with the host's name behind it where it is known."""
+    node = f" ({at.node}/{at.rail})" if at.node else ""
+    return Hit(port.at(attribute) + node, evidence, fix, severity, port.switch.platform)
+
+
+@rule(
+    "L02",
+    Severity.CRITICAL,
+    Scope.CABLE,
+    title="The switch does not protect the DSCP that RoCE has",
+    why="The host pauses and obeys for its priority, the switch sorts the same packets into another class: one"
+    " without PFC, or with PFC on another priority. Every counter at both ends looks right, and packets drop between"
+    " them.",
+    source="SONiC's AZURE map has DSCP 3 and 4 lossless; hosts by the usual recipe send DSCP 26",
+    fix="Map the RoCE DSCP to the lossless traffic class on the switch, in its group and queue.",
+)
+def dscp_chain(at: CableAt) -> Verdict:
+    for both in _both(at):
+        if isinstance(both, Missing):
+            yield both
+            continue
+        port, side = both
+        if side.dscp is None or side.priority is None:
+            yield Missing("DSCP and priority of RoCE on the host")
+        elif side.pfc is not None and side.priority not in side.pfc:
+            continue  # H02 or H06: the host does not protect it itself
+        elif port.port.trust is not None and "dscp" in port.port.trust:  # otherwise L04 or S01
+            yield from _chain(port, side, side.dscp, side.priority)
+        elif port.port.trust is None:
+            yield Missing("trust and DSCP map of the switch port")
+
+
+def _chain(port: PortAt, side: _Side, dscp: int, priority: int) -> Verdict:
+    mapping = port.port.dscp_to_tc
+    if mapping is None or mapping.entries is None:
+        yield Missing("DSCP map of the switch port")
+        return
+    tc = mapping.get(dscp)
+    protected = guards(port.port, 0 if tc is None else tc)
+    if protected is None:
+        yield Missing("PFC and priority group of the switch port")
+        return
+    if priority in protected:
+        return
+    way = "is not mapped (traffic class 0)" if tc is None else f"goes to traffic class {tc}"
+    what = f"which PFC {numbers(protected)} protects" if protected else "which no PFC protects"
+    evidence = f"DSCP {dscp}, priority {priority} for {side.who}, {way} on the switch, {what}"
+    yield _at_map(port, mapping, evidence, remedy.dscp_to_tc(port.switch, mapping.name, dscp, priority))
+
+
+def _at_map(port: PortAt, mapping: QosMap, evidence: str, fix: str) -> Hit:
+    """A hit on a map that many ports share: one place for all of them."""
+    place = f"{port.switch.name} {mapping.place}" if mapping.place else port.at("dscp_to_tc")
+    return Hit(place, evidence, fix, platform=port.switch.platform)
+
+
+@rule(
+    "L03",
+    Severity.HIGH,
+    Scope.CABLE,
+    title="CNPs wait in a lossless or a best-effort queue",
+    why="A CNP that is paused, or queued behind bulk traffic, arrives after the congestion it reports has become a"
+    " pause.",
+    source="DCQCN (SIGCOMM 2015), 3.2: CNPs have a high priority of their own",
+    fix="Map the CNPs' DSCP to a queue without PFC that is strict, or has at least a tenth of the weights.",
+)
+def cnp_queue(at: CableAt) -> Verdict:
+    if at.qos and not at.qos.ecn.enabled:
+        return
+    for both in _both(at):
+        if isinstance(both, Missing):
+            yield both
+        elif both[1].cnp_dscp is None:
+            yield Missing("DSCP of CNPs")
+        elif both[0].port.trust is not None and "dscp" in both[0].port.trust:
+            yield from _cnp_way(at, both[0], both[1].cnp_dscp)
+        elif both[0].port.trust is None:
+            yield Missing("trust and DSCP map of the switch port")
+
+
+def _cnp_way(at: CableAt, port: PortAt, dscp: int) -> Verdict:
+    mapping = port.port.dscp_to_tc
+    if mapping is None or mapping.entries is None:
+        yield Missing("DSCP map of the switch port")
+        return
+    tc = mapping.get(dscp)
+    tc = 0 if tc is None else tc
+    queue, protected = port.port.queue_of(tc), guards(port.port, tc)
+    wanted = at.qos.cnp.priority if at.qos else 6
+    if queue is None or protected is None:
+        yield Missing("queue of CNPs on the switch port")
+    elif protected:
+        evidence = f"DSCP {dscp} of CNPs goes to traffic class {tc}, which PFC {numbers(protected)} pauses"
+        yield _at_map(port, mapping, evidence, remedy.dscp_to_tc(port.switch, mapping.name, dscp, wanted))
+    else:
+        part = share(port.port, queue)
+        if part is None:
+            yield Missing("scheduler of the CNPs' queue")
+        elif part < _LEAST_SHARE:
+            evidence = f"DSCP {dscp} of CNPs goes to queue {queue}, best effort with {part:.0%} of the weights"
+            yield _at_cable(at, port, "queues", evidence, remedy.cnp_queue(port.switch, port.port, queue))
+
+
+@rule(
+    "L04",
+    Severity.CRITICAL,
+    Scope.PORT,
+    title="The switch classifies by the VLAN tag, the traffic has none",
+    why="RoCE on routed rails is untagged. A port that looks at 802.1p alone puts all of it into the default class,"
+    " which is lossy.",
+    source="SONiC PORT_QOS_MAP with dot1p_to_tc_map alone; NVUE trust l2",
+    fix="Trust DSCP on the port.",
+)
+def dot1p_only(at: PortAt) -> Verdict:
+    trust, pfc = at.port.trust, pfc_now(at.port)
+    if at.qos and at.qos.trust == "pcp":
+        return
+    if trust is None:
+        yield Missing("trust of the port")
+    elif trust == {"pcp"} and (pfc or at.facing):
+        fix = remedy.classify_by_dscp(at.switch, at.port, _any_dscp_map(at.switch))
+        yield hit(at, "trust", "the port classifies by 802.1p alone; RoCE is untagged and marked by DSCP", fix)
+
+
+def _any_dscp_map(switch: Switch) -> str:
+    return next(iter((switch.maps or {}).get("dscp_to_tc", ())), "AZURE")
+
+
+@rule(
+    "L05",
+    Severity.CRITICAL,
+    Scope.PORT,
+    title="PFC is left to DCBX, and nobody answers",
+    why="NX-OS ports come with PFC auto: it runs when a DCBX peer agrees. Linux hosts without lldpad or firmware"
+    " DCBX do not answer, so PFC is off, and `show running-config` shows nothing unusual.",
+    source="Cisco Nexus 9000 QoS guide, priority-flow-control mode; a lab saw Auto and Off with 0 pause frames",
+    fix="priority-flow-control mode on.",
+)
+def auto_without_peer(at: PortAt) -> Verdict:
+    if at.port.pfc_mode is None:
+        yield Missing("PFC mode of the port (on, off or auto)")
+    elif at.port.pfc_mode != "auto" or at.port.oper_up is False or (at.qos and not at.facing):
+        return
+    elif at.port.pfc_oper is None and at.port.dcbx_peer is None:
+        yield Missing("whether a DCBX peer is heard")
+    elif not at.port.pfc_oper:
+        heard = {True: "a DCBX peer does not agree", False: "no DCBX peer is heard", None: "PFC does not run"}
+        evidence = f"PFC is auto, and {heard[at.port.dcbx_peer]}"
+        priority = at.qos.lossless.priority if at.qos else 3
+        yield hit(at, "pfc", evidence, remedy.pfc(at.switch, at.port, [priority]))
+
+
+@rule(
+    "L06",
+    Severity.HIGH,
+    Scope.CABLE,
+    title="One end speaks CEE, the other IEEE DCBX",
+    why="Each ignores the other's TLVs: what they were to agree on stays at the defaults, silently.",
+    source="IEEE 802.1Q 38; DCB_CAP_DCBX_VER_CEE and VER_IEEE",
+    fix="IEEE at both ends, or DCBX off and both set by hand.",
+)
+def dcbx_versions(at: CableAt) -> Verdict:
+    if at.port is None:
+        yield _NO_SWITCH
+    elif at.nic is None or at.nic.nic.dcbx is None:
+        yield Missing("DCBX of the NIC")
+    elif at.port.port.dcbx is None:
+        yield Missing("DCBX of the switch port")
+    else:
+        dcbx, other = at.nic.nic.dcbx, at.port.port.dcbx
+        own = "cee" if dcbx.cee and not dcbx.ieee else "ieee" if dcbx.ieee and not dcbx.cee else None
+        if own and other != "off" and own != other:
+            evidence = f"the NIC speaks {own.upper()}, the switch port {other.upper()}"
+            yield Hit(at.nic.place, evidence, apply(at.nic, "dcb dcbx set: ieee"), platform=at.port.switch.platform)
+
+
+@rule(
+    "L07",
+    Severity.HIGH,
+    Scope.CABLE,
+    title="Switch MTU is below the host's",
+    why="Full packets are dropped without an ICMP message or a counter that anyone watches; small ones pass, so the"
+    " link looks fine until a transfer begins.",
+    source="the switch counts the Ethernet header (18 bytes with a VLAN tag) or it does not: SONiC, Cumulus, EOS do"
+    " not",
+    fix="9216 on every switch port.",
+)
+def switch_mtu(at: CableAt) -> Verdict:
+    for both in _both(at):
+        if isinstance(both, Missing):
+            yield both
+            continue
+        port, side = both
+        own = port.port.mtu
+        if own is None or side.mtu is None:
+            yield Missing("MTU of the switch port or of the NIC")
+        elif own < side.mtu or (port.switch.mtu_is_frame and own < side.mtu + _L2):
+            evidence = f"MTU: {side.who} {side.mtu}, the switch port {own}" + (
+                " with the Ethernet header" if port.switch.mtu_is_frame else ""
+            )
+            yield _at_cable(at, port, "mtu", evidence, remedy.mtu(port.switch, port.port, max(9216, side.mtu + _L2)))
+        elif port.switch.mtu_is_frame is None and own < side.mtu + _L2:
+            yield Missing("whether the switch's MTU counts the Ethernet header")
+
+
+@rule(
+    "L10",
+    Severity.HIGH,
+    Scope.PORT,
+    title="DSCP is rewritten in transit",
+    why="The next hop sorts by what it sees: after a rewrite the packets are in another class there, mostly a lossy"
+    " one.",
+    source="SONiC TC_TO_DSCP_MAP; NVUE remark rewrite l3",
+    fix="Leave DSCP alone on ports that carry RoCE.",
+)
+def rewritten(at: PortAt) -> Verdict:
+    mapping, pfc = at.port.tc_to_dscp, pfc_now(at.port)
+    if mapping is UNBOUND:
+        return
+    if mapping is None:
+        yield Missing("whether the port rewrites DSCP")
+    elif mapping.entries is None:
+        yield Missing("the map by which the port rewrites DSCP")
+    else:
+        for dscp, tc in _lossless_dscps(at):
+            out = mapping.get(tc)
+            if out is not None and out != dscp and (pfc or at.facing):
+                evidence = f"DSCP {dscp} (traffic class {tc}) leaves the port as {out}"
+                yield hit(at, "tc_to_dscp", evidence, remedy.no_rewrite(at.switch, at.port))
+
+
+def _lossless_dscps(at: PortAt) -> tuple[tuple[int, int], ...]:
+    """(DSCP, traffic class) of what must pass unchanged: the fabric's classes, else all that PFC protects."""
+    port, mapping = at.port, at.port.dscp_to_tc
+    if at.qos:
+        dscps = (at.qos.lossless.dscp, at.qos.cnp.dscp)
+        found = ((dscp, port.tc_of(dscp)) for dscp in dscps)
+        return tuple((dscp, tc) for dscp, tc in found if tc is not None)
+    entries = mapping.entries if mapping and mapping.entries else {}
+    return tuple((dscp, tc) for dscp, tc in entries.items() if guards(port, tc))
+
+
+RULES: tuple[Rule, ...] = (
+    pfc_sets, dscp_chain, cnp_queue, dot1p_only, auto_without_peer, dcbx_versions, switch_mtu, rewritten,
+)  # fmt: skip

@@ -1,0 +1,188 @@
+"""S06, S08-S11: marking, watchdog and weights of lossless queues."""
+
+from __future__ import annotations
+
+from tuner.lint import remedy
+from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
+from tuner.lint.rules.switch_words import NO_PFC, hit, lossless_queues, pfc_now, share
+from tuner.lint.rules.words import numbers
+from tuner.lint.world import PortAt
+from tuner.switch.model import Ecn
+
+__all__ = ["RULES"]
+
+_RETRY_BUDGET_MS = 470
+"""7 retries of 4.096 µs × 2^14: the defaults of perftest, of rdma_cm users and of NCCL before 2.14."""
+_SKEW = 2
+_LEAST_SHARE = 0.1
+
+
+@rule(
+    "S06",
+    Severity.HIGH,
+    Scope.PORT,
+    title="Lossless queue without ECN, or with Kmin above Kmax",
+    why="Without marks nothing slows senders down but PFC, which stops whole ports, then whole switches. With Kmin"
+    " above Kmax the hardware refuses the profile, or marks all or nothing.",
+    source="DCQCN (SIGCOMM 2015); SONiC WRED_PROFILE (sonic-wred-profile.yang)",
+    fix="A WRED profile with ecn_all on the lossless queue.",
+)
+def no_ecn(at: PortAt) -> Verdict:
+    if at.qos and not at.qos.ecn.enabled:
+        return  # off by intent: congestion control is the receivers'
+    bare: list[int] = []
+    for found in lossless_queues(at):
+        if isinstance(found, Missing):
+            yield found
+        elif found[2].ecn is None or found[2].ecn.enabled is None:
+            yield Missing("ECN of a lossless queue")
+        elif not found[2].ecn.enabled:
+            bare.append(found[1])
+        elif _reversed(found[2].ecn):
+            evidence = f"Kmin {found[2].ecn.kmin} B is above Kmax {found[2].ecn.kmax} B"
+            fix = _marking(at, found[1])
+            yield Hit(_profile(at, found[2].ecn), evidence, fix, platform=at.switch.platform)
+    if bare:
+        yield hit(at, "queues", f"lossless queue {numbers(bare)} has no ECN", lambda: _marking(at, bare[0]))
+
+
+def _reversed(ecn: Ecn) -> bool:
+    return ecn.kmin is not None and ecn.kmax is not None and ecn.kmin > ecn.kmax
+
+
+def _profile(at: PortAt, ecn: Ecn) -> str:
+    return f"{at.switch.name} {ecn.place or at.port.place('queues')}"
+
+
+def _marking(at: PortAt, queue: int) -> str:
+    ecn = at.qos.ecn if at.qos else None
+    low, high, most = (ecn.kmin, ecn.kmax, ecn.pmax) if ecn else (1 << 20, 1 << 21, 5.0)
+    return remedy.ecn(at.switch, at.port, queue, low, high, most)
+
+
+@rule(
+    "S08",
+    Severity.INFO,
+    Scope.PORT,
+    title="Kmin equals Kmax",
+    why="Marking is a step: no packet, then every packet. DCTCP wants that; DCQCN's senders then slow down all at"
+    " once.",
+    source="Alizadeh et al., DCTCP (SIGCOMM 2010); DCQCN (SIGCOMM 2015), 5.2",
+    fix="Kmax above Kmin, unless the step is meant.",
+)
+def step_marking(at: PortAt) -> Verdict:
+    for found in lossless_queues(at):
+        if isinstance(found, Missing):
+            yield found
+        elif found[2].ecn is None:
+            yield Missing("ECN of a lossless queue")
+        elif found[2].ecn.enabled and found[2].ecn.kmin is not None and found[2].ecn.kmin == found[2].ecn.kmax:
+            evidence = f"Kmin and Kmax are both {found[2].ecn.kmin} B"
+            yield Hit(_profile(at, found[2].ecn), evidence, _marking(at, found[1]), platform=at.switch.platform)
+
+
+@rule(
+    "S09",
+    Severity.HIGH,
+    Scope.PORT,
+    title="No PFC watchdog, or one that looks less often than it should notice",
+    why="One NIC that pauses for ever stops its switch port, the ports that feed it, and in the end the fabric. The"
+    " watchdog is what ends this; with a detection time below the poll interval it acts late or at random.",
+    source="Guo et al., RDMA over Commodity Ethernet at Scale (SIGCOMM 2016), 4.3; SONiC PFC_WD (sonic-pfcwd.yang)",
+    fix="A watchdog on every port with PFC, detection at least the poll interval.",
+)
+def watchdog(at: PortAt) -> Verdict:
+    pfc, dog = pfc_now(at.port), at.port.watchdog
+    if pfc is None:
+        yield NO_PFC
+    elif pfc and (dog is None or dog.enabled is None):
+        if _whole(at):
+            evidence = "PFC is on, and the configuration has no watchdog (no PFC_WD)"
+            yield hit(at, "watchdog", evidence, lambda: remedy.watchdog(at.switch, at.port))
+        else:
+            yield Missing("PFC watchdog of the port")
+    elif pfc and dog and not dog.enabled:
+        yield hit(at, "watchdog", "PFC is on, the port has no watchdog", lambda: remedy.watchdog(at.switch, at.port))
+    elif pfc and dog:
+        yield from _polls(at)
+        if dog.priorities is not None and not dog.priorities & pfc:
+            evidence = f"the watchdog looks at priority {numbers(dog.priorities)}, PFC is on {numbers(pfc)}"
+            yield hit(at, "watchdog", evidence, lambda: remedy.watchdog(at.switch, at.port))
+
+
+def _whole(at: PortAt) -> bool:
+    """All of a SONiC configuration: what is not in it is not set. A part of one leaves it open."""
+    return at.switch.platform == "sonic" and at.switch.hostname is not None and at.port.speed is not None
+
+
+def _polls(at: PortAt) -> Verdict:
+    dog, poll = at.port.watchdog, at.switch.watchdog_poll
+    if dog and dog.detection is not None and poll is not None and dog.detection < poll:
+        evidence = f"detection time {dog.detection:g} ms is below the poll interval of {poll} ms"
+        yield hit(at, "watchdog", evidence, lambda: remedy.watchdog(at.switch, at.port, detection=2 * poll))
+
+
+@rule(
+    "S10",
+    Severity.MEDIUM,
+    Scope.PORT,
+    title="Watchdog detects later than RoCE connections give up",
+    why="A queue pair that gets no answer is retried and then torn down. If that happens before the watchdog acts,"
+    " it saves the fabric and not the job.",
+    source="InfiniBand Architecture Specification 9.7.6.1.3; timeout 14 and 7 retries: 470 ms. NCCL since 2.14 waits"
+    " longer",
+    fix="A detection time of 200 to 400 ms, or a larger NCCL_IB_TIMEOUT.",
+)
+def late_watchdog(at: PortAt) -> Verdict:
+    pfc, dog = pfc_now(at.port), at.port.watchdog
+    if pfc is None:
+        yield NO_PFC
+    elif pfc and (dog is None or (dog.enabled and dog.detection is None)):
+        yield Missing("detection time of the PFC watchdog")
+    elif pfc and dog and dog.enabled and dog.detection is not None and dog.detection > _RETRY_BUDGET_MS:
+        evidence = (
+            f"detection time is {dog.detection:g} ms; a connection with default timeouts lasts {_RETRY_BUDGET_MS} ms"
+        )
+        yield hit(at, "watchdog", evidence, lambda: remedy.watchdog(at.switch, at.port))
+
+
+@rule(
+    "S11",
+    Severity.MEDIUM,
+    Scope.PORT,
+    title="Weights of lossless queues are skewed",
+    why="Two lossless classes with different weights get different bandwidth under load: jobs that are alike run"
+    " unlike. A lossless queue with next to no weight pauses its senders whenever the others are busy.",
+    source="SONiC SCHEDULER (sonic-scheduler.yang); DWRR shares the link by weight",
+    fix="Equal weights for lossless queues, and at least a tenth of all.",
+)
+def skewed_weights(at: PortAt) -> Verdict:
+    weights: dict[int, int] = {}
+    for found in lossless_queues(at):
+        if isinstance(found, Missing):
+            yield found
+            continue
+        _, number, queue = found
+        if queue.scheduler is None or queue.scheduler.kind is None:
+            yield Missing("scheduler of a lossless queue")
+        elif queue.scheduler.kind != "strict" and queue.scheduler.weight is not None:
+            weights[number] = queue.scheduler.weight
+    if weights and max(weights.values()) >= _SKEW * min(weights.values()):
+        evidence = "lossless queues have weights " + ", ".join(
+            f"{queue}: {each}" for queue, each in sorted(weights.items())
+        )
+        lightest = min(weights, key=weights.__getitem__)
+        yield hit(at, "queues", evidence, lambda: remedy.weight(at.switch, at.port, lightest, max(weights.values())))
+        return
+    for number in weights:
+        part = share(at.port, number)
+        if part is not None and part < _LEAST_SHARE:
+            evidence = f"lossless queue {number} has {part:.0%} of the weights"
+            yield hit(at, "queues", evidence, _heavier(at, number))
+
+
+def _heavier(at: PortAt, number: int) -> str:
+    return remedy.weight(at.switch, at.port, number, at.qos.lossless.bandwidth if at.qos else 50)
+
+
+RULES: tuple[Rule, ...] = (no_ecn, step_marking, watchdog, late_watchdog, skewed_weights)

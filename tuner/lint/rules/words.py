@@ -1,0 +1,46 @@
+"""What several rules about hosts ask and say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tuner.lint.world import NicAt
+
+__all__ = ["apply", "mlx5", "numbers", "roce_dscp", "tos_sources"]
+
+
+def apply(at: NicAt, what: str) -> str:
+    """The step of the tuner that mends it, and what it comes to."""
+    return f"on {at.host.node}: roceway-tune apply -f fabric.yaml ({what})"
+
+
+def numbers(values: Iterable[int]) -> str:
+    """``3`` or ``3,4``; ``none``."""
+    return ",".join(str(value) for value in sorted(values)) or "none"
+
+
+def mlx5(at: NicAt) -> bool:
+    """A ConnectX or BlueField."""
+    return at.nic.driver == "mlx5_core"
+
+
+def tos_sources(at: NicAt) -> dict[str, int]:
+    """Everything that sets RoCE's ToS byte, by name.
+
+    The device's ``traffic_class`` overrides the others, so a ``rdma_cm`` that nobody set (0) counts only without it.
+    """
+    tos = at.nic.tos
+    found = {
+        "traffic_class": tos.traffic_class,
+        "rdma_cm": tos.rdma_cm if tos.rdma_cm or tos.traffic_class is None else None,
+        "NCCL_IB_TC": at.host.nccl_ib_tc,
+        "UCX_IB_TRAFFIC_CLASS": at.host.ucx_tc,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def roce_dscp(at: NicAt) -> int | None:
+    """The DSCP of RoCE packets: what the fabric says, else what the NIC itself is set to; None for unknown."""
+    if at.qos:
+        return at.qos.lossless.dscp
+    return next((tos >> 2 for tos in tos_sources(at).values() if tos), None)
