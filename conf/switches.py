@@ -24,6 +24,14 @@ _SSH = r"^([^\s:@/-][^\s:@/]*@)?[^\s:@/-][^\s:@/]*(:[0-9]{1,5})?$"
 _REST = r"^https?://[^\s/@]+(/\S*)?$"
 
 
+SOURCES: Mapping[Platform, tuple[str, ...]] = {
+    "sonic": ("file", "redis", "ssh"),
+    "dell-sonic": ("file", "redis", "ssh", "rest"),
+    **dict.fromkeys(("cumulus", "eos", "nxos"), ("file", "ssh", "rest")),
+}
+"""How each operating system can be read."""
+
+
 class Port(NamedTuple):
     """One port of one switch."""
 
@@ -52,7 +60,7 @@ class Source(Block):
     model_config = ConfigDict(json_schema_extra=_exactly_one)
 
     file: str | None = Field(default=None, min_length=1)
-    """A saved configuration; relative to fabric.yaml."""
+    """A saved configuration, or a folder of files that are one switch together; relative to fabric.yaml."""
     redis: Annotated[str, Form(_REDIS, "host, host:port or unix:/path")] | None = None
     """SONiC's database: host, host:port or unix:/path/of/redis.sock."""
     ssh: Annotated[str, Form(_SSH, "user@host, host or either with :port")] | None = None
@@ -82,6 +90,13 @@ class Switch(Block):
     """Where its configuration is read from; without one it is only cabling."""
     ports: Mapping[HostList, HostList] = Field(default_factory=dict)
     """Ports to NICs, both in hostlist syntax and of one length: "Ethernet[0-252:4]": "gpu-[001-064]/rail0"."""
+
+    @model_validator(mode="after")
+    def _source_of_its_platform(self) -> Switch:
+        kind = next(iter(self.source.model_dump(exclude_none=True)), "file") if self.source else "file"
+        if kind not in SOURCES[self.platform]:
+            raise ValueError(f"{self.platform} cannot be read by {kind}; it can by {', '.join(SOURCES[self.platform])}")
+        return self
 
     def attachments(self) -> Iterator[Attachment]:
         """The cables to nodes, in the order written."""

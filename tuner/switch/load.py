@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 from conf.errors import ConfigError, Finding
+from conf.switches import Source
 from conf.switches import Switch as Described
 from host.errors import HostError
 from tuner.switch import read
+from tuner.switch.credentials import credentials
 from tuner.switch.model import Platform, Switch
 from tuner.switch.text import MAX_BYTES
 
-__all__ = ["load", "load_file", "parse_option"]
+__all__ = ["load", "load_all", "load_file", "parse_option"]
+
+AT_ONCE = 32
+"""Live switches that are asked at the same time."""
 
 MAX_FILES = 64
 """Documents that may make up one switch."""
@@ -31,6 +40,16 @@ def load(described: Described, base: Path) -> Switch | None:
     except HostError as error:
         return read.unreadable(described.platform, described.name, _source(described), str(error), **known)
     return read.read(described.platform, described.name, documents, **known)
+
+
+def load_all(described: Iterable[Described], base: Path) -> tuple[Switch, ...]:
+    """Every switch that has a source, in the order given: live ones at the same time, saved ones one by one."""
+    wanted = [each for each in described if each.source is not None]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        live = {each.name: pool.submit(load, each, base) for each in wanted if cast(Source, each.source).file is None}
+        read_now = {each.name: load(each, base) for each in wanted if each.name not in live}
+        found = (live[each.name].result() if each.name in live else read_now[each.name] for each in wanted)
+        return tuple(each for each in found if each is not None)
 
 
 def load_file(platform: Platform, path: Path, name: str = "") -> Switch:
@@ -57,10 +76,22 @@ def _source(described: Described) -> str:
 
 
 def _fetch(described: Described, base: Path) -> read.Documents:
-    source = described.source
-    if source is None or source.file is None:
-        raise HostError("read", described.name, detail="this kind of source is not in this release")
-    return _files(base / source.file)
+    """The documents of a source. The clients are imported when they are needed: a saved file needs none."""
+    source = cast(Source, described.source)
+    if source.file is not None:
+        return _files(base / source.file)
+    known = credentials(described.name, os.environ)
+    if source.redis is not None:
+        from tuner.switch import live_redis
+
+        return live_redis.fetch(source.redis, known)
+    if source.ssh is not None:
+        from tuner.switch import live_ssh
+
+        return live_ssh.fetch(described.platform, source.ssh, known)
+    from tuner.switch import live_rest
+
+    return live_rest.fetch(described.platform, cast(str, source.rest), known)
 
 
 def _files(path: Path) -> read.Documents:
