@@ -20,6 +20,7 @@ from tuner.switch.tree import Node, Visited
 __all__ = ["Bodies", "Draft", "gather"]
 
 _DEEPEST = 12
+_TEXTS = ("output", "msg", "body")  # where eAPI and NX-API put the answer of a command that was asked for as text
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ def gather(
         try:
             content = decode(data)
             if content.lstrip()[:1] in "{[":
-                _json(parse_json(content, draft.reading), label, bodies, draft)
+                _json(parse_json(content, draft.reading), label, bodies, text, draft)
             else:
                 text(content, draft)
         except UnreadableError as error:
@@ -85,7 +86,7 @@ def gather(
     return _switch(name, ", ".join(documents), draft)
 
 
-def _json(document: Any, label: str, bodies: Bodies, draft: Draft) -> None:
+def _json(document: Any, label: str, bodies: Bodies, text: Callable[[str, Draft], None], draft: Draft) -> None:
     """Walk down to what is known; every known answer is read, and what it leaves unread is told."""
     visited = Visited()
     stack: list[tuple[Any, str, int]] = [(document, label, 0)]
@@ -97,6 +98,9 @@ def _json(document: Any, label: str, bodies: Bodies, draft: Draft) -> None:
             for key in known:
                 draft.answers += 1
                 bodies[key](node.get(key), draft)
+            for key in _TEXTS:
+                if isinstance(value.get(key), str):
+                    text(value[key], draft)
             children = [(f"{path}/{shown(key)}", child) for key, child in value.items() if key not in known]
         else:
             children = [(f"{path}[{at}]", child) for at, child in enumerate(value)] if isinstance(value, list) else []

@@ -128,12 +128,6 @@ def _from_json(value: Any, depth: int = 0) -> Line:
     return root
 
 
-def _output(body: Node, draft: Draft) -> None:
-    text = body.value
-    if isinstance(text, str):
-        _text(text, draft)
-
-
 _BODIES: Mapping[str, Callable[[Node, Draft], None]] = {
     "interfaceCounters": _pfc_counters,
     "intfQueueCounters": _ecn_counters,
@@ -141,7 +135,6 @@ _BODIES: Mapping[str, Callable[[Node, Draft], None]] = {
     "interfaceStatuses": _pfc_status,
     "lldpNeighbors": _lldp,
     "cmds": _configuration,
-    "output": _output,
 }
 
 

@@ -50,6 +50,7 @@ def _document(rows: dict[str, Any]) -> bytes:
 def _database(address: str, number: int, credentials: Credentials) -> redis.Redis:
     common: dict[str, Any] = {
         "db": number,
+        "protocol": 2,  # SONiC's redis is older than RESP3
         "password": credentials.password,
         "username": credentials.user if credentials.password else None,
         "socket_timeout": _ANSWER,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
@@ -32,8 +33,8 @@ _log = logging.getLogger(__name__)
 def fetch(platform: Platform, address: str, credentials: Credentials) -> dict[str, bytes]:
     """What the API at ``address`` says. HostError where the configuration cannot be had; the rest is best effort."""
     _refuse_cleartext(address, credentials)
-    verify: Any = str(credentials.ca) if credentials.ca else True
     try:
+        verify = ssl.create_default_context(cafile=credentials.ca) if credentials.ca else True
         with httpx.Client(
             base_url=address.rstrip("/"), auth=_auth(credentials), verify=verify, timeout=_TIMEOUT, trust_env=False
         ) as client:

@@ -55,13 +55,6 @@ def _text(text: str, draft: Draft) -> None:
             configure(root, draft)
 
 
-def _ascii(body: Node, draft: Draft) -> None:
-    """The answer of a command that was asked for as text."""
-    if isinstance(body.value, str) and body.value:
-        draft.answers -= 1  # counted by what the text turns out to be
-        _text(body.value, draft)
-
-
 def _table(node: Node, name: str) -> Iterator[Node]:
     """``TABLE_x`` → its rows; NX-OS writes a single row as an object."""
     return node.get(f"TABLE_{name}").get(f"ROW_{name}").rows()
@@ -133,6 +126,4 @@ _BODIES: Mapping[str, Callable[[Node, Draft], None]] = {
     "TABLE_interface": _interfaces,
     "TABLE_nbor_detail": _lldp,
     "TABLE_nbor": _lldp,
-    "msg": _ascii,
-    "body": _ascii,
 }
