@@ -43,9 +43,7 @@ def dscps(**entries: int) -> QosMap:
 
 def weighted(**weights: int) -> dict[int, Queue]:
     """Queues with DWRR weights: ``weighted(q6=5)``."""
-    changed = {
-        int(name[1:]): Queue(Scheduler("w", "dwrr", weight), PORT.queues[6].ecn) for name, weight in weights.items()
-    }
+    changed = {int(name[1:]): Queue(Scheduler("w", "dwrr", weight)) for name, weight in weights.items()}
     return {**(PORT.queues or {}), **changed}
 
 
@@ -177,7 +175,7 @@ NEGATIVE = [
         "with the header, exactly",
         lambda scene: scene.switch("leaf-r0", mtu_is_frame=True).port("leaf-r0", "Ethernet0", mtu=9018),
     ),
-    Negative("L08", "the next longer row", lambda scene: one(cable=40.0)(scene.write("cable: 5m,", "cable: 12m,"))),
+    Negative("L08", "the next longer row", lambda scene: scene.ports(cable=40.0).write("cable: 5m,", "cable: 12m,")),
     Negative("L08", "a lossy port needs no length", one(cable=0.0, pfc=frozenset())),
     Negative("L09", "a profile of its own needs no row", one(cable=12.0)),
     Negative(

@@ -93,7 +93,7 @@ POSITIVE = [
     Positive("H18", pci(max_read_request=512), RAIL0, "at most 512 B", "medium"),
     Positive("H19", one_subnet(arp_ignore=0), RAIL0, "two rails in one subnet, arp_ignore is 0"),
     Positive("H19", one_subnet(rp_filter=1), RAIL0, "rp_filter is 1"),
-    Positive("H20", one(firmware="28.39.2048"), "gpu-1 rail1 (eth1)", "the other NICs' is 28.39.2048"),
+    Positive("H20", one(firmware="28.39.2048"), "gpu-1 rail1 (eth1)", "firmware is 28.42.1000, the NICs do not agree"),
     Positive("H21", here(boot_id="another"), "gpu-1", "rebooted since QoS was last applied"),
     Positive("H21", one(ifindex=99), RAIL0, "replugged or its driver reloaded"),
     Positive(

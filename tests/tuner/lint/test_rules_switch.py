@@ -240,9 +240,14 @@ POSITIVE = [
         "DSCP map: 26 is 3 at one end and 1 at the other",
     ),
     Positive(
-        "T02", marks(kmin=100_000), "leaf-r0", "ECN is 100000/2097152 B at 5.0 % on priority 3; 1 switches of role leaf"
+        "T02",
+        marks(kmin=100_000),
+        "leaf-r0",
+        "ECN is 100000/2097152 B at 5.0 % on priority 3 and 1048576/2097152 B at 5.0 % on priority 3; the switches of role leaf do not agree",
     ),
-    Positive("T03", profile(dynamic_th=-2), "leaf-r0", "dynamic_th is -2; 1 switches of role leaf have nothing else"),
+    Positive(
+        "T03", profile(dynamic_th=-2), "leaf-r0", "dynamic_th is -2 and 0; the switches of role leaf do not agree"
+    ),
     Positive(
         "T04",
         both(one(pfc=frozenset({2, 3, 6})), one(pfc_oper=None)),

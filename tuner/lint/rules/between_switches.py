@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 
 from tuner.lint import remedy
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
+from tuner.lint.rules.majority import odd
 from tuner.lint.rules.switch_words import lossless_group, lossless_queues, pfc_now
 from tuner.lint.rules.words import numbers
 from tuner.lint.world import PortAt, RoleAt, SwitchAt, TrunkAt
@@ -107,33 +107,24 @@ def _ip_mtu(at: PortAt) -> int | None:
     return at.port.mtu - _L2 if at.switch.mtu_is_frame else at.port.mtu
 
 
-def _values(role: RoleAt, value: Callable[[PortAt], Iterator[Hashable | Missing]]) -> dict[str, set[Hashable]]:
-    """Switch to the values that its ports have."""
-    return {
-        each.switch.name: {one for port in each.ports for one in value(port) if not isinstance(one, Missing)}
-        for each in role.switches
-    }
+def _values(at: SwitchAt, value: Callable[[PortAt], Iterator[str]]) -> str | None:
+    """What the switch's ports have, all of them together; None for unknown."""
+    return " and ".join(sorted({one for port in at.ports for one in value(port)})) or None
 
 
-def _differ(role: RoleAt, what: str, value: Callable[[PortAt], Iterator[Hashable | Missing]], fix: str) -> Verdict:
+def _differ(role: RoleAt, what: str, value: Callable[[PortAt], Iterator[str]], fix: str) -> Verdict:
     if role.alone:
         return
-    values = {name: frozenset(found) for name, found in _values(role, value).items() if found}
-    if len(values) < 2:
+    values = [(each, _values(each, value)) for each in role.switches]
+    if sum(own is not None for _, own in values) < 2:
         yield Missing(f"{what} of a second switch of the role")
-        return
-    usual, count = Counter(values.values()).most_common(1)[0]
-    for each in role.switches:
-        own = values.get(each.switch.name, usual)
-        if own != usual:
-            evidence = (
-                f"{what} is {_several(own - usual)}; {count} switches of role {role.role} have {_several(usual - own)}"
-            )
-            yield Hit(each.place, evidence, fix, platform=each.switch.platform)
-
-
-def _several(values: frozenset[Hashable]) -> str:
-    return " and ".join(sorted(str(each) for each in values)) or "nothing else"
+    for each, own, usual, agree in odd(values):
+        others = (
+            f"{agree} switches of role {role.role} have {usual}"
+            if agree
+            else f"the switches of role {role.role} do not agree"
+        )
+        yield Hit(each.place, f"{what} is {own}; {others}", fix, platform=each.switch.platform)
 
 
 @rule(
@@ -151,7 +142,7 @@ def thresholds(role: RoleAt) -> Verdict:
     )
 
 
-def _marks(at: PortAt) -> Iterator[Hashable | Missing]:
+def _marks(at: PortAt) -> Iterator[str]:
     for found in lossless_queues(at):
         if not isinstance(found, Missing) and found[2].ecn and found[2].ecn.enabled:
             ecn = found[2].ecn
@@ -172,13 +163,13 @@ def alpha(role: RoleAt) -> Verdict:
     yield from _differ(role, "dynamic_th", _alpha, "the same dynamic_th in every lossless profile of the role")
 
 
-def _alpha(at: PortAt) -> Iterator[Hashable | Missing]:
+def _alpha(at: PortAt) -> Iterator[str]:
     for priority in pfc_now(at.port) or ():
         group = lossless_group(at, priority)
         if group and group.automatic and at.switch.default_dynamic_th is not None:
-            yield at.switch.default_dynamic_th
+            yield str(at.switch.default_dynamic_th)
         elif group and group.profile and group.profile.dynamic_th is not None:
-            yield group.profile.dynamic_th
+            yield str(group.profile.dynamic_th)
 
 
 @rule(

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from tuner.lint import remedy
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.switch_words import NO_PFC, guards, hit, pfc_now, share
-from tuner.lint.rules.words import apply, numbers, roce_dscp
-from tuner.lint.world import CableAt, PortAt
+from tuner.lint.rules.words import apply, classes, numbers, roce_dscp, wanted_pfc
+from tuner.lint.world import CableAt, NicAt, PortAt
 from tuner.switch.model import UNBOUND, QosMap, Switch
 
 __all__ = ["RULES"]
@@ -18,7 +18,6 @@ _NO_SWITCH = Missing("configuration of the switch")
 _NO_HOST = Missing("the host's state, and fabric.yaml")
 _L2 = 18  # Ethernet header and one VLAN tag
 _LEAST_SHARE = 0.1
-_DEFAULT_DSCP_PRIORITY = 0
 
 
 class _Side(NamedTuple):
@@ -26,9 +25,8 @@ class _Side(NamedTuple):
 
     who: str
     pfc: frozenset[int] | None
-    dscp: int | None
-    priority: int | None
-    """That the NIC gives the RoCE DSCP."""
+    classes: tuple[tuple[int, int], ...] | None
+    """(DSCP, priority) of what PFC is to protect."""
     cnp_dscp: int | None
     mtu: int | None
     """Bytes, of the IP packet."""
@@ -45,30 +43,37 @@ def _sides(at: CableAt) -> tuple[_Side, ...]:
 def _host(at: CableAt) -> _Side | None:
     if at.nic is None:
         return None
-    nic, dscp = at.nic.nic, roce_dscp(at.nic)
-    priorities = nic.priorities_of(dscp) if dscp is not None else None
+    nic = at.nic.nic
     return _Side(
         who="the host",
         pfc=frozenset(nic.pfc.enabled) if nic.pfc else None,
-        dscp=dscp,
-        priority=None if priorities is None else (priorities or (_DEFAULT_DSCP_PRIORITY,))[-1],
+        classes=_host_classes(at.nic),
         cnp_dscp=nic.ecn.cnp_dscp if nic.ecn.cnp_dscp is not None else (at.qos.cnp.dscp if at.qos else None),
         mtu=nic.mtu,
     )
 
 
+def _host_classes(at: NicAt) -> tuple[tuple[int, int], ...] | None:
+    """What the host itself protects. A DSCP that it leaves unprotected is its own mistake: H02, H06."""
+    dscps = [dscp for dscp, _ in classes(at.qos)] if at.qos else [roce_dscp(at)]
+    found = []
+    for dscp in dscps:
+        priorities = None if dscp is None else at.nic.priorities_of(dscp)
+        if dscp is None or priorities is None or at.nic.pfc is None:
+            return None
+        found += [(dscp, priority) for priority in priorities if priority in at.nic.pfc.enabled]
+    return tuple(found)
+
+
 def _fabric(at: CableAt) -> _Side | None:
     if at.qos is None:
         return None
-    mtu = (at.kind.mtu if at.kind else None) or at.qos.mtu
-    lossless = at.qos.lossless
     return _Side(
         who="fabric.yaml" if at.kind else "the profile",
-        pfc=frozenset({lossless.priority}),
-        dscp=lossless.dscp,
-        priority=lossless.priority,
+        pfc=wanted_pfc(at.qos),
+        classes=classes(at.qos),
         cnp_dscp=at.qos.cnp.dscp,
-        mtu=mtu,
+        mtu=(at.kind.mtu if at.kind else None) or at.qos.mtu,
     )
 
 
@@ -137,14 +142,13 @@ def dscp_chain(at: CableAt) -> Verdict:
             yield both
             continue
         port, side = both
-        if side.dscp is None or side.priority is None:
+        if side.classes is None:
             yield Missing("DSCP and priority of RoCE on the host")
-        elif side.pfc is not None and side.priority not in side.pfc:
-            continue  # H02 or H06: the host does not protect it itself
-        elif port.port.trust is not None and "dscp" in port.port.trust:  # otherwise L04 or S01
-            yield from _chain(port, side, side.dscp, side.priority)
         elif port.port.trust is None:
             yield Missing("trust and DSCP map of the switch port")
+        elif "dscp" in port.port.trust:  # otherwise L04 or S01
+            for dscp, priority in side.classes:
+                yield from _chain(port, side, dscp, priority)
 
 
 def _chain(port: PortAt, side: _Side, dscp: int, priority: int) -> Verdict:
@@ -256,15 +260,19 @@ def _any_dscp_map(switch: Switch) -> str:
 def auto_without_peer(at: PortAt) -> Verdict:
     if at.port.pfc_mode is None:
         yield Missing("PFC mode of the port (on, off or auto)")
-    elif at.port.pfc_mode != "auto" or at.port.oper_up is False or (at.qos and not at.facing):
+    elif at.port.pfc_mode != "auto" or at.port.oper_up is False or _not_for_roce(at):
         return
     elif at.port.pfc_oper is None and at.port.dcbx_peer is None:
         yield Missing("whether a DCBX peer is heard")
     elif not at.port.pfc_oper:
         heard = {True: "a DCBX peer does not agree", False: "no DCBX peer is heard", None: "PFC does not run"}
         evidence = f"PFC is auto, and {heard[at.port.dcbx_peer]}"
-        priority = at.qos.lossless.priority if at.qos else 3
-        yield hit(at, "pfc", evidence, remedy.pfc(at.switch, at.port, [priority]))
+        wanted = sorted(wanted_pfc(at.qos)) if at.qos else [3]
+        yield hit(at, "pfc", evidence, remedy.pfc(at.switch, at.port, wanted))
+
+
+def _not_for_roce(at: PortAt) -> bool:
+    return at.qos is not None and (not at.facing or not wanted_pfc(at.qos))
 
 
 @rule(

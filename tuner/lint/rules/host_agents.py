@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
-from tuner.lint.rules.words import apply, numbers
+from tuner.lint.rules.words import apply, numbers, wanted_pfc
 from tuner.lint.world import HostAt, NicAt
 from tuner.nic import NicQos, NicWanted
 
@@ -55,10 +55,10 @@ def willing(at: NicAt) -> Verdict:
         pfc = at.nic.peer.pfc if at.nic.peer else None
         if pfc is None:
             yield Missing("what the neighbour advertises by DCBX")
-        elif at.qos.lossless.priority not in pfc.enabled or len(pfc.enabled) > 1:
+        elif frozenset(pfc.enabled) != wanted_pfc(at.qos):
             evidence = (
                 f"the NIC is willing, the neighbour advertises PFC on {numbers(pfc.enabled)},"
-                f" wanted is {at.qos.lossless.priority}"
+                f" wanted is {numbers(wanted_pfc(at.qos))}"
             )
             yield Hit(at.place, evidence, apply(at, "willing off"))
 

@@ -6,6 +6,7 @@ from collections import Counter
 from ipaddress import ip_interface
 
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
+from tuner.lint.rules.majority import odd
 from tuner.lint.rules.words import apply
 from tuner.lint.world import HostAt, NicAt
 from tuner.nic import Pci
@@ -31,7 +32,7 @@ def mtu(at: HostAt) -> Verdict:
     known = [nic for nic in at.nics if nic.nic.mtu is not None]
     if len(known) < len(at.nics):
         yield Missing("MTU of the NIC")
-    usual = Counter(nic.nic.mtu for nic in known).most_common(1)
+    usual = _usual_mtu(known)
     for nic in known:
         own, need = nic.nic.mtu or 0, max(4096 + _ROCE_HEADERS, nic.mtu or 0)
         fix = apply(nic, f"ip link set {nic.nic.name} mtu {nic.mtu or 9000}")
@@ -40,8 +41,14 @@ def mtu(at: HostAt) -> Verdict:
                 f"MTU is {own}, wanted is {nic.mtu}" if nic.mtu and own < nic.mtu else f"MTU {own} is below {need}"
             )
             yield Hit(nic.place, evidence, fix)
-        elif own != usual[0][0]:
-            yield Hit(nic.place, f"MTU is {own}, the other rails' is {usual[0][0]}", fix)
+        elif own != usual:
+            yield Hit(nic.place, f"MTU is {own}, the other rails' is {usual}", fix)
+
+
+def _usual_mtu(nics: list[NicAt]) -> int | None:
+    """The one that most have; where as many have another, the wanted one."""
+    counts = Counter(nic.nic.mtu for nic in nics)
+    return max(counts, key=lambda mtu: (counts[mtu], mtu == nics[0].mtu), default=None)
 
 
 @rule(
@@ -172,11 +179,9 @@ def firmware(at: HostAt) -> Verdict:
         else:
             groups.setdefault((nic.nic.driver, nic.nic.pci.device if nic.nic.pci else None), []).append(nic)
     for nics in groups.values():
-        usual = Counter(nic.nic.firmware for nic in nics).most_common(1)[0][0]
-        for nic in nics:
-            if nic.nic.firmware != usual:
-                evidence = f"firmware is {nic.nic.firmware}, the other NICs' is {usual}"
-                yield Hit(nic.place, evidence, f"on {at.host.node}: update {nic.nic.name} to {usual}")
+        for nic, own, usual, _ in odd([(nic, nic.nic.firmware) for nic in nics]):
+            evidence = f"firmware is {own}, " + (f"most other NICs' is {usual}" if usual else "the NICs do not agree")
+            yield Hit(nic.place, evidence, f"on {at.host.node}: update the NICs to one version")
 
 
 RULES: tuple[Rule, ...] = (mtu, gid_moved, pcie, same_subnet, firmware)

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
-from tuner.lint.rules.words import apply, mlx5, numbers, roce_dscp, tos_sources
+from tuner.lint.rules.words import (
+    apply,
+    classes,
+    mlx5,
+    numbers,
+    roce_dscp,
+    tos_sources,
+    wanted_pfc,
+    wanted_tos,
+)
 from tuner.lint.world import NicAt
 
 __all__ = ["RULES"]
@@ -55,16 +64,17 @@ def dscp_without_pfc(at: NicAt) -> Verdict:
     elif at.nic.pfc is None:
         yield _NO_PFC
     elif at.nic.pfc.enabled:  # without any it is H06
-        enabled = at.nic.pfc.enabled
-        found = at.nic.priorities_of(dscp) or (0,)
-        if not set(found) <= set(enabled):
-            how = f"maps to priority {numbers(found)}" if at.nic.priorities_of(dscp) else "is not mapped (priority 0)"
-            evidence = f"DSCP {dscp} {how}; PFC is on priority {numbers(enabled)}"
-            yield Hit(at.place, evidence, lambda: apply(at, _mapping(at, dscp, enabled)))
+        wanted = classes(at.qos) if at.qos else ((dscp, at.nic.pfc.enabled[0]),)
+        for each, priority in wanted:
+            yield from _unprotected(at, each, priority, at.nic.pfc.enabled)
 
 
-def _mapping(at: NicAt, dscp: int, enabled: tuple[int, ...]) -> str:
-    return f"dcb app replace dev {at.nic.name} dscp-prio {dscp}:{at.qos.lossless.priority if at.qos else enabled[0]}"
+def _unprotected(at: NicAt, dscp: int, wanted: int, enabled: tuple[int, ...]) -> Verdict:
+    mapped = at.nic.priorities_of(dscp)
+    if not set(mapped or (0,)) <= set(enabled):
+        how = f"maps to priority {numbers(mapped)}" if mapped else "is not mapped (priority 0)"
+        evidence = f"DSCP {dscp} {how}; PFC is on priority {numbers(enabled)}"
+        yield Hit(at.place, evidence, apply(at, f"dcb app replace dev {at.nic.name} dscp-prio {dscp}:{wanted}"))
 
 
 @rule(
@@ -86,7 +96,7 @@ def tos_disagrees(at: NicAt) -> Verdict:
         dscps["fabric.yaml"] = at.qos.lossless.dscp
     if len(set(dscps.values())) > 1:
         evidence = "DSCP by source: " + ", ".join(f"{name} {dscp}" for name, dscp in sorted(dscps.items()))
-        tos = (at.qos.lossless.dscp << 2 | 2) if at.qos else 106
+        tos = wanted_tos(at.qos) if at.qos else 106
         fix = apply(
             at, f"ToS {tos}; NCCL_IB_TC={tos} in /etc/nccl.conf, UCX_IB_TRAFFIC_CLASS={tos} in /etc/ucx/ucx.conf"
         )
@@ -111,7 +121,7 @@ def ecn_bits(at: NicAt) -> Verdict:
         elif bits == 3 or bits == 1 or (bits == 0 and _ect_needed(at, tos)):
             word = {0: "not ECT", 1: "ECT(1)", 3: "CE"}[bits]
             evidence = f"{name} is {tos}: DSCP {tos >> 2} with ECN bits {bits} ({word})"
-            yield Hit(at.place, evidence, apply(at, f"ToS {tos & ~3 | 2}"))
+            yield Hit(at.place, evidence, apply(at, f"ToS {wanted_tos(at.qos) if at.qos else tos & ~3 | 2}"))
 
 
 def _ect_needed(at: NicAt, tos: int) -> bool:
@@ -154,16 +164,20 @@ def pfc_set(at: NicAt) -> Verdict:
     if pfc is None:
         yield _NO_PFC
         return
-    wanted = at.qos.lossless.priority if at.qos else None
-    fix = apply(at, f"dcb pfc set dev {at.nic.name} prio-pfc all:off {'3' if wanted is None else wanted}:on")
-    if not pfc.enabled:
+    wanted = wanted_pfc(at.qos) if at.qos else None
+    on = " ".join(f"{priority}:on" for priority in sorted(wanted if wanted is not None else {3}))
+    fix = apply(at, f"dcb pfc set dev {at.nic.name} prio-pfc all:off {on}".rstrip())
+    enabled = frozenset(pfc.enabled)
+    if not enabled and wanted != frozenset():
         yield Hit(at.place, "PFC is on no priority", fix)
-    elif 0 in pfc.enabled and wanted != 0:
-        yield Hit(at.place, f"PFC is on priority {numbers(pfc.enabled)}, 0 among them", fix)
-    elif wanted is not None and wanted not in pfc.enabled:
-        yield Hit(at.place, f"PFC is on priority {numbers(pfc.enabled)}, wanted is {wanted}", fix)
-    if len(pfc.enabled) > pfc.cap:
-        yield Hit(at.place, f"PFC is on {len(pfc.enabled)} priorities, the NIC can do {pfc.cap}", fix)
+    elif 0 in enabled and not (wanted and 0 in wanted):
+        yield Hit(at.place, f"PFC is on priority {numbers(enabled)}, 0 among them", fix)
+    elif wanted is not None and not enabled >= wanted:
+        yield Hit(at.place, f"PFC is on priority {numbers(enabled)}, wanted is {numbers(wanted)}", fix)
+    elif wanted == frozenset() and enabled:
+        yield Hit(at.place, f"PFC is on priority {numbers(enabled)}, RoCE is to run without it", fix)
+    if len(enabled) > pfc.cap:
+        yield Hit(at.place, f"PFC is on {len(enabled)} priorities, the NIC can do {pfc.cap}", fix)
 
 
 @rule(

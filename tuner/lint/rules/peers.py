@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Mapping
 
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
+from tuner.lint.rules.majority import odd
 from tuner.lint.rules.words import apply, numbers, roce_dscp, tos_sources
 from tuner.lint.world import NicAt, RailAt
 
@@ -15,36 +14,13 @@ __all__ = ["RULES"]
 _NO_PEER = Missing("a second host on the rail")
 
 
-class _Odd(NamedTuple):
-    """A NIC that differs from most of its rail."""
-
-    nic: NicAt
-    own: Hashable
-    usual: Hashable
-    agree: int
-    """How many have the usual value."""
-
-
-def _odd(rail: RailAt, value: Callable[[NicAt], Hashable]) -> Iterator[_Odd | Missing]:
-    """The NICs whose value is known and differs from the most frequent one of the rail."""
+def _compare(rail: RailAt, what: str, value: Callable[[NicAt], Hashable]) -> Verdict:
     values = [(nic, value(nic)) for nic in rail.nics]
-    known = Counter(each for _, each in values if each is not None)
     if len({nic.host.node for nic, each in values if each is not None}) < 2:
         yield _NO_PEER
-        return
-    usual, count = known.most_common(1)[0]
-    for nic, own in values:
-        if own is not None and own != usual:
-            yield _Odd(nic, own, usual, count)
-
-
-def _compare(rail: RailAt, what: str, value: Callable[[NicAt], Hashable]) -> Verdict:
-    for odd in _odd(rail, value):
-        if isinstance(odd, Missing):
-            yield odd
-        else:
-            evidence = f"{what} is {odd.own}; {odd.agree} NICs of {_rail(rail)} have {odd.usual}"
-            yield Hit(odd.nic.place, evidence, apply(odd.nic, what))
+    for nic, own, usual, agree in odd(values):
+        others = f"{agree} NICs of {_rail(rail)} have {usual}" if agree else f"the NICs of {_rail(rail)} do not agree"
+        yield Hit(nic.place, f"{what} is {own}; {others}", apply(nic, what))
 
 
 def _rail(rail: RailAt) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tuner.lint import remedy
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.switch_words import NO_PFC, hit, lossless_queues, pfc_now, share
 from tuner.lint.rules.words import numbers
 from tuner.lint.world import PortAt
-from tuner.switch.model import Ecn
+from tuner.switch.model import Ecn, Queue
 
 __all__ = ["RULES"]
 
@@ -31,7 +33,7 @@ def no_ecn(at: PortAt) -> Verdict:
     if at.qos and not at.qos.ecn.enabled:
         return  # off by intent: congestion control is the receivers'
     bare: list[int] = []
-    for found in lossless_queues(at):
+    for found in _marked_queues(at):
         if isinstance(found, Missing):
             yield found
         elif found[2].ecn is None or found[2].ecn.enabled is None:
@@ -43,7 +45,22 @@ def no_ecn(at: PortAt) -> Verdict:
             fix = _marking(at, found[1])
             yield Hit(_profile(at, found[2].ecn), evidence, fix, platform=at.switch.platform)
     if bare:
-        yield hit(at, "queues", f"lossless queue {numbers(bare)} has no ECN", lambda: _marking(at, bare[0]))
+        kind = "lossless" if at.qos is None or at.qos.lossless.pfc else "RoCE's"
+        yield hit(at, "queues", f"{kind} queue {numbers(bare)} has no ECN", lambda: _marking(at, bare[0]))
+
+
+def _marked_queues(at: PortAt) -> Iterator[tuple[int, int, Queue] | Missing]:
+    """The lossless queues, or RoCE's where it is to run without PFC."""
+    if at.qos is None or at.qos.lossless.pfc:
+        yield from lossless_queues(at)
+    elif at.facing:
+        tc = at.port.tc_of(at.qos.lossless.dscp)
+        number = None if tc is None else at.port.queue_of(tc)
+        queue = None if number is None else at.port.queue(number)
+        if number is None or queue is None:
+            yield Missing("RoCE's queue on the switch port")
+        else:
+            yield at.qos.lossless.priority, number, queue
 
 
 def _reversed(ecn: Ecn) -> bool:

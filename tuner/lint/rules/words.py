@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from conf.qos import Qos
 from tuner.lint.world import NicAt
 
-__all__ = ["apply", "mlx5", "numbers", "roce_dscp", "tos_sources"]
+__all__ = ["apply", "classes", "mlx5", "numbers", "roce_dscp", "tos_sources", "wanted_pfc", "wanted_tos"]
 
 
 def apply(at: NicAt, what: str) -> str:
@@ -17,6 +18,22 @@ def apply(at: NicAt, what: str) -> str:
 def numbers(values: Iterable[int]) -> str:
     """``3`` or ``3,4``; ``none``."""
     return ",".join(str(value) for value in sorted(values)) or "none"
+
+
+def classes(qos: Qos) -> tuple[tuple[int, int], ...]:
+    """(DSCP, priority) of every class that PFC is to protect; RoCE's own first, unless it is to run without PFC."""
+    own = ((qos.lossless.dscp, qos.lossless.priority),) if qos.lossless.pfc else ()
+    return (*own, *((each.dscp, each.priority) for each in qos.also))
+
+
+def wanted_pfc(qos: Qos) -> frozenset[int]:
+    """The priorities that are to have PFC."""
+    return frozenset(priority for _, priority in classes(qos))
+
+
+def wanted_tos(qos: Qos) -> int:
+    """RoCE's ToS byte: DSCP << 2, and ECT(0) where there is ECN."""
+    return qos.lossless.dscp << 2 | (2 if qos.ecn.enabled else 0)
 
 
 def mlx5(at: NicAt) -> bool:
