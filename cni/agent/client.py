@@ -70,8 +70,9 @@ def socket_of(stdin: bytes) -> tuple[str, str]:
     """The agent's socket and the state folder that a configuration names. An empty socket: never ask."""
     try:
         raw, _ = make_scanner(_Scanning())(stdin.decode().strip(), 0)  # type: ignore[arg-type]  # all that it reads
-    except (ValueError, StopIteration, RecursionError):
-        return "", ""  # in process, where the mistake gets its proper error
+    except (ValueError, StopIteration, RecursionError, SystemError):
+        # In process the mistake gets its proper error. SystemError: the scanner cannot make one without `json`.
+        return "", ""
     if not isinstance(raw, dict):
         return "", ""
     wanted: Any = raw.get("agent", DEFAULT_SOCKET)
