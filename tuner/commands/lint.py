@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -81,9 +84,9 @@ def run(options: argparse.Namespace) -> int:
     """Lint and report. 1 where a finding is at or above ``--fail-on``."""
     if options.fabric is None and not (options.switch or options.host_state or options.live):
         raise ConfigError("lint", [Finding("", "nothing to look at: -f fabric.yaml, --switch, --host-state or --live")])
-    fabric = load(options.fabric) if options.fabric else None
-    given = _given(options, fabric)
-    report = lint(given, _today())
+    with _uncollected():
+        given = _given(options, load(options.fabric) if options.fabric else None)
+        report = lint(given, _today())
     _write(options, report, given)
     if options.json:
         print(json.dumps(as_json(report)))
@@ -92,6 +95,18 @@ def run(options: argparse.Namespace) -> int:
         show(report, Console(width=width, highlight=False, soft_wrap=False), every_place=options.all)
     worst = report.worst()
     return FOUND if worst is not None and worst >= Severity[options.fail_on.upper()] else DONE
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without the garbage collector: all that is read stays in use; looking through it would take a third of the time."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def _given(options: argparse.Namespace, fabric: Fabric | None) -> Given:

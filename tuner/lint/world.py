@@ -16,6 +16,7 @@ from functools import cached_property
 from conf.fabric import Attachment, Fabric, NodeType, Qos
 from conf.hostlist import expand
 from tuner.lint.rule import Scope
+from tuner.lint.sides import Side, sides_of
 from tuner.nic import HostQos, NicQos
 from tuner.switch.model import Finding, Port, Switch
 
@@ -125,8 +126,9 @@ class PortAt:
         return f"{self.switch.name} {self.port.name}"
 
     def at(self, attribute: str) -> str:
-        """Where the source has a field: ``leaf-r0 PORT_QOS_MAP|Ethernet0.pfc_enable``."""
-        return f"{self.switch.name} {self.port.place(attribute)}"
+        """Where the source has a field: ``leaf-r0 PORT_QOS_MAP|Ethernet0.pfc_enable``; always with the port's name."""
+        place = self.port.place(attribute)
+        return f"{self.switch.name} {place}" if self.port.name in place else f"{self.place} {place}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +143,8 @@ class CableAt:
     """``leaf-r0 Ethernet0 (gpu-001/rail0)``."""
     qos: Qos | None = None
     kind: NodeType | None = None
+    sides: tuple[Side, ...] = ()
+    """What host and fabric expect of the port; one where they expect the same."""
     lldp_heard: bool = False
     """The switch's source has LLDP neighbours, if not on this port."""
     rail_of: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -316,8 +320,9 @@ class World:
     def cables(self) -> tuple[CableAt, ...]:
         """Every cable to a host: those of fabric.yaml, or, under a bare profile, every port with PFC."""
         if self.given.fabric is None:
+            alike = sides_of(None, self.qos, None)
             facing = (port for port in self._ports.values() if port.facing == "host")
-            return tuple(CableAt("", "", port, None, port.place, self.qos) for port in facing)
+            return tuple(CableAt("", "", port, None, port.place, self.qos, sides=alike) for port in facing)
         nics = {(host.host.node, nic.rail): nic for host in self.hosts for nic in host.nics}
         return tuple(self._cable(*key, each, nics.get((each.node, each.rail))) for key, each in self._attached.items())
 
@@ -329,7 +334,8 @@ class World:
             nic=nic,
             where=f"{switch} {port} ({attached.node}/{attached.rail})",
             qos=self.qos,
-            kind=self._kinds.get(attached.node),
+            kind=(kind := self._kinds.get(attached.node)),
+            sides=sides_of(nic, self.qos, kind),
             lldp_heard=switch in self._hear,
             rail_of=self._rail_of,
         )

@@ -243,7 +243,7 @@ POSITIVE = [
         "T02",
         marks(kmin=100_000),
         "leaf-r0",
-        "ECN is 100000/2097152 B at 5.0 % on priority 3 and 1048576/2097152 B at 5.0 % on priority 3; the switches of role leaf do not agree",
+        "on priority 3 and 1048576/2097152 B at 5.0 % on priority 3; the switches of role leaf do not agree",
     ),
     Positive(
         "T03", profile(dynamic_th=-2), "leaf-r0", "dynamic_th is -2 and 0; the switches of role leaf do not agree"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from tuner.lint import remedy
+from tuner.lint.classes import wanted_pfc
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.switch_words import NO_PFC, guards, hit, pfc_now, share
-from tuner.lint.rules.words import apply, classes, numbers, roce_dscp, wanted_pfc
-from tuner.lint.world import CableAt, NicAt, PortAt
+from tuner.lint.rules.words import apply, numbers
+from tuner.lint.sides import Side
+from tuner.lint.world import CableAt, PortAt
 from tuner.switch.model import UNBOUND, QosMap, Switch
 
 __all__ = ["RULES"]
@@ -20,72 +21,14 @@ _L2 = 18  # Ethernet header and one VLAN tag
 _LEAST_SHARE = 0.1
 
 
-class _Side(NamedTuple):
-    """What one side expects of the switch port: the host as it is, or as the fabric wants it."""
-
-    who: str
-    pfc: frozenset[int] | None
-    classes: tuple[tuple[int, int], ...] | None
-    """(DSCP, priority) of what PFC is to protect."""
-    cnp_dscp: int | None
-    mtu: int | None
-    """Bytes, of the IP packet."""
-
-
-def _sides(at: CableAt) -> tuple[_Side, ...]:
-    """The host's and the fabric's expectation; one where they are the same."""
-    sides = [side for side in (_host(at), _fabric(at)) if side]
-    if len(sides) == 2 and sides[0][1:] == sides[1][1:]:
-        return (sides[0]._replace(who="host and fabric.yaml"),)
-    return tuple(sides)
-
-
-def _host(at: CableAt) -> _Side | None:
-    if at.nic is None:
-        return None
-    nic = at.nic.nic
-    return _Side(
-        who="the host",
-        pfc=frozenset(nic.pfc.enabled) if nic.pfc else None,
-        classes=_host_classes(at.nic),
-        cnp_dscp=nic.ecn.cnp_dscp if nic.ecn.cnp_dscp is not None else (at.qos.cnp.dscp if at.qos else None),
-        mtu=nic.mtu,
-    )
-
-
-def _host_classes(at: NicAt) -> tuple[tuple[int, int], ...] | None:
-    """What the host itself protects. A DSCP that it leaves unprotected is its own mistake: H02, H06."""
-    dscps = [dscp for dscp, _ in classes(at.qos)] if at.qos else [roce_dscp(at)]
-    found = []
-    for dscp in dscps:
-        priorities = None if dscp is None else at.nic.priorities_of(dscp)
-        if dscp is None or priorities is None or at.nic.pfc is None:
-            return None
-        found += [(dscp, priority) for priority in priorities if priority in at.nic.pfc.enabled]
-    return tuple(found)
-
-
-def _fabric(at: CableAt) -> _Side | None:
-    if at.qos is None:
-        return None
-    return _Side(
-        who="fabric.yaml" if at.kind else "the profile",
-        pfc=wanted_pfc(at.qos),
-        classes=classes(at.qos),
-        cnp_dscp=at.qos.cnp.dscp,
-        mtu=(at.kind.mtu if at.kind else None) or at.qos.mtu,
-    )
-
-
-def _both(at: CableAt) -> Iterator[tuple[PortAt, _Side] | Missing]:
+def _both(at: CableAt) -> Iterator[tuple[PortAt, Side] | Missing]:
     """The port with each expectation of it, or what was not read."""
     if at.port is None:
         yield _NO_SWITCH
         return
-    sides = _sides(at)
-    if not sides:
+    if not at.sides:
         yield _NO_HOST
-    for side in sides:
+    for side in at.sides:
         yield at.port, side
 
 
@@ -151,7 +94,7 @@ def dscp_chain(at: CableAt) -> Verdict:
                 yield from _chain(port, side, dscp, priority)
 
 
-def _chain(port: PortAt, side: _Side, dscp: int, priority: int) -> Verdict:
+def _chain(port: PortAt, side: Side, dscp: int, priority: int) -> Verdict:
     mapping = port.port.dscp_to_tc
     if mapping is None or mapping.entries is None:
         yield Missing("DSCP map of the switch port")

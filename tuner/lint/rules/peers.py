@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 
+from tuner.lint.classes import roce_dscp, tos_sources
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.majority import odd
-from tuner.lint.rules.words import apply, numbers, roce_dscp, tos_sources
+from tuner.lint.rules.words import apply, numbers
 from tuner.lint.world import NicAt, RailAt
 
 __all__ = ["RULES"]
