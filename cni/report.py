@@ -8,7 +8,7 @@ from typing import Any
 from cni.commands.check import pod_differences
 from cni.lifecycle import is_alive
 from cni.spec import Json
-from cni.steps import AddAddress, AddRule, CreateLink, MoveLink, Step
+from cni.steps import AddAddress, AddRule, AwaitGid, CreateLink, MoveLink, MoveRdma, Step
 from cni.store import ATTACHED, Attachment, LeaseRow, Store
 from conf.errors import ConfigError, Finding
 from host.errors import HostError
@@ -88,15 +88,38 @@ def explain(store: Store, attachment: Attachment) -> Json:
     """What was attached, why these NICs, and what is wrong now."""
     steps = _steps(attachment)
     leases = store.leases(attachment.id)
-    rails = [_rail(each, steps or (), leases) for each in attachment.details.get("rails", [])]
+    gpus = _gpus(store)
+    rails = [{**_rail(each, steps or (), leases), **_gpu(each, gpus)} for each in attachment.details.get("rails", [])]
     return {
         **_summary(attachment),
         "selected_by": attachment.details.get("why", ""),
+        "gpus": attachment.details.get("gpus", []),
+        "warnings": attachment.details.get("warnings", []),
         "rails": rails,
         "steps": [str(step) for step in steps] if steps is not None else [],
         "begun": attachment.reached,
         "problems": _problems(attachment, damaged=steps is None),
     }
+
+
+def _gpus(store: Store) -> dict[str, tuple[str, str]]:
+    """GPU and distance by PCI address of a NIC, as this node pairs them now, whoever has the NICs."""
+    from cni import inventory, topology  # only `explain` looks at the whole machine
+
+    held = {str(rail.get("pci")) for each in store.attachments() for rail in each.details.get("rails", [])}
+    host = inventory.read()
+    if not any(nic.rdma for nic in host.nics):
+        host = inventory.read(need_rdma=False)
+    pairings = topology.neighbours(host.gpus, host.nics, held, host.tree)
+    return {pci: (each.gpu.pci, each.distance.name) for pci, each in pairings.items() if each.distance}
+
+
+def _gpu(rail: dict[str, Any], gpus: dict[str, tuple[str, str]]) -> Json:
+    """The GPU that a rail was given for, else the one that the node pairs its NIC with; empty where there is none."""
+    if rail.get("gpu"):
+        return {"gpu": rail["gpu"], "distance": rail.get("distance", ""), "gpu_of": "pod"}
+    gpu, distance = gpus.get(rail["pci"], ("", ""))
+    return {"gpu": gpu, "distance": distance, "gpu_of": "node" if gpu else ""}
 
 
 def _rail(rail: dict[str, Any], steps: tuple[Step, ...], leases: list[LeaseRow]) -> Json:
@@ -109,12 +132,20 @@ def _rail(rail: dict[str, Any], steps: tuple[Step, ...], leases: list[LeaseRow])
         "mode": rail["mode"],
         "device": rail["device"],
         "pci": rail["pci"],
+        "rdma": _rdma(rail["name"], steps),
         "why": f"the configuration names {rail['nic']} for {rail['name']}",
         "mtu": link.mtu if isinstance(link, CreateLink) else (link.nic.mtu if link else 0),
         "addresses": [step.prefix for step in steps if isinstance(step, AddAddress) and step.rail == rail["name"]],
         "gateways": [lease.gateway for lease in own if lease.gateway],
         "table": tables[0] if tables else None,
     }
+
+
+def _rdma(rail: str, steps: tuple[Step, ...]) -> str:
+    """What the pod calls the RDMA device of a NIC that it has whole; empty for none."""
+    moved = [step.name for step in steps if isinstance(step, MoveRdma) and step.rail == rail]
+    shared = [step.device for step in steps if isinstance(step, AwaitGid) and step.rail == rail]
+    return next(iter(moved or shared), "")
 
 
 def _problems(attachment: Attachment, *, damaged: bool) -> list[str]:

@@ -13,6 +13,19 @@ from cni.spec import Json
 __all__ = ["explanation", "state"]
 
 _PIPE_WIDTH = 160
+_RAIL_COLUMNS = (
+    "rail",
+    "mode",
+    "NIC",
+    "RDMA",
+    "GPU",
+    "distance",
+    "MTU",
+    "address",
+    "gateway",
+    "table",
+    "why this NIC",
+)
 _STYLES = {"attached": "green", "attaching": "yellow", "detaching": "yellow", "gone": "red"}
 
 
@@ -64,12 +77,19 @@ def explanation(report: Json) -> None:
     console.print(f"container {report['container']}{pod}, network {report['network']}, {report['state']}")
     console.print(f"namespace {report['netns']} ({'alive' if report['alive'] else 'gone'})")
     console.print(f"rails selected by: {report['selected_by']}")
+    if report["gpus"]:
+        console.print(f"GPUs of the pod: {' '.join(report['gpus'])}")
+    for warning in report["warnings"]:
+        console.print(Text(f"warned when it was attached: {warning}", style="yellow"))
     console.print()
     rows = [
         (
             rail["name"],
             rail["mode"],
             f"{rail['device']} {rail['pci']}".strip(),
+            rail["rdma"] or "-",
+            rail["gpu"] or "-",
+            rail["distance"] or "-",
             str(rail["mtu"]),
             " ".join(rail["addresses"]),
             " ".join(rail["gateways"]) or "-",
@@ -78,7 +98,9 @@ def explanation(report: Json) -> None:
         )
         for rail in report["rails"]
     ]
-    console.print(_table("Rails", ("rail", "mode", "NIC", "MTU", "address", "gateway", "table", "why this NIC"), rows))
+    console.print(_table("Rails", _RAIL_COLUMNS, rows))
+    if any(rail["gpu_of"] == "node" for rail in report["rails"]):
+        console.print("GPU: the one that this node pairs with the NIC; that the pod has it is not known")
     console.print()
     if report["problems"]:
         console.print(Text("wrong now:", style="red"))

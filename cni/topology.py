@@ -30,6 +30,7 @@ __all__ = [
     "Pairing",
     "distance",
     "gpus",
+    "neighbours",
     "nics",
     "pair",
     "rails_auto",
@@ -242,6 +243,19 @@ def pair(gpus: Iterable[Gpu], nics: Iterable[Nic], tree: Tree) -> tuple[Pairing,
             )
         )
     return tuple(pairings)
+
+
+def neighbours(gpus: Iterable[Gpu], nics: Iterable[Nic], held: Collection[str], tree: Tree) -> dict[str, Pairing]:
+    """By PCI address of a NIC the GPU that the node pairs it with, also for NICs that pods have (``held``).
+
+    Those are paired as if they were here, a virtual function as its physical one, so that who has what changes nothing.
+    """
+    physical = {address: tree[address].pf or address for address in held if address in tree}
+    away = set(physical.values())
+    here = [nic for nic in nics if nic.pci not in away]
+    pairings = pair(gpus, [*here, *(Nic(address, "", "") for address in away if address in tree)], tree)
+    found = {each.nic.pci: each for each in pairings if each.nic}
+    return {**found, **{address: found[place] for address, place in physical.items() if place in found}}
 
 
 def _costs(ways: Sequence[Sequence[tuple[Distance, int]]], count: int) -> list[list[int]]:

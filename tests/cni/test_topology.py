@@ -23,6 +23,7 @@ from cni.topology import (
     Pairing,
     distance,
     gpus,
+    neighbours,
     nics,
     pair,
     rails_auto,
@@ -265,6 +266,24 @@ def test_a_dead_gpu_leaves_no_guess(tmp_path: Path) -> None:
     assert rails(rails_auto(RAILS[:4], server.gpus[1:], server.nics, server.tree)) == [
         "rails: 4 rails, 3 GPUs and 4 usable NICs do not tell which NIC is which rail; name the NICs"
     ]
+
+
+def test_a_nic_keeps_its_gpu_while_a_pod_has_it(tmp_path: Path) -> None:
+    server = node("hgx-h100", tmp_path)
+    before = neighbours(server.gpus, server.nics, (), server.tree)
+    assert len(before) == 8
+    held = list(before)[2:5]
+    there = [nic for nic in server.nics if nic.pci not in held]
+    now = neighbours(server.gpus, there, held, server.tree)
+    assert {pci: each.gpu for pci, each in now.items()} == {pci: each.gpu for pci, each in before.items()}
+    assert {each.distance for each in now.values()} == {each.distance for each in before.values()}
+
+
+def test_a_virtual_function_has_the_gpu_of_its_nic(tmp_path: Path) -> None:
+    server = node("hgx-h100", tmp_path)
+    found = neighbours(server.gpus, server.nics, ["0000:18:00.1", "0000:ff:1f.7"], server.tree)
+    assert found["0000:18:00.1"].gpu == found["0000:18:00.0"].gpu
+    assert "0000:ff:1f.7" not in found
 
 
 def test_named_rails_stay_whatever_is_near(tmp_path: Path) -> None:
