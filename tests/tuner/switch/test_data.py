@@ -117,8 +117,8 @@ def test_sonics_own_defaults_put_26_into_a_lossy_class_and_have_no_strict_queue(
 
 def test_sonic_qos_of_an_arista_7060x6() -> None:
     port = loaded("sonic_qos-arista7060x6.json").ports["Ethernet0"]
-    assert port.trust == {"dscp"}
-    assert port.pfc == {3, 4}
+    assert port.trust == frozenset({"dscp"})
+    assert port.pfc == frozenset({3, 4})
     assert (port.tc_of(3), port.queue_of(3), port.pg_of(3), port.pg_of(7)) == (3, 3, 3, 7)
     queue = port.queue(3)
     assert queue is not None
@@ -142,7 +142,7 @@ def test_maps_that_are_bound_nowhere() -> None:
 def test_flat_keys_and_references_in_brackets() -> None:
     switch = loaded("sonicutil_mock_config_db.qos_only.json")
     port = switch.ports["Ethernet0"]
-    assert (port.speed, port.mtu, port.pfc, port.pfc_asymmetric) == (40000, 9100, {3, 4}, False)
+    assert (port.speed, port.mtu, port.pfc, port.pfc_asymmetric) == (40000, 9100, frozenset({3, 4}), False)
     queue = port.queue(3)
     assert queue is not None
     assert queue.scheduler is not None
@@ -207,7 +207,7 @@ def test_what_show_commands_print() -> None:
 
 def test_nvues_table() -> None:
     port = loaded("nvue_show_qos_roce.txt").ports["swp*"]
-    assert (port.pfc, port.cable, port.trust) == ({3}, 100.0, {"dscp", "pcp"})
+    assert (port.pfc, port.cable, port.trust) == (frozenset({3}), 100.0, frozenset({"dscp", "pcp"}))
     assert (port.tc_of(26), port.queue_of(3), port.tc_of(48), port.queue_of(6)) == (3, 3, 6, 6)
     strict, shared = port.queue(6), port.queue(3)
     assert strict is not None
@@ -229,7 +229,7 @@ def test_nxos_auto_without_a_peer_is_off_and_says_so() -> None:
 
 def test_nxos_lanes_and_counters() -> None:
     ports = loaded("nxos_show_interface_pfc_otel.txt").ports
-    assert (ports["Ethernet1/2"].pfc_oper, ports["Ethernet1/5"].pfc_oper) == ({0, 3}, frozenset())
+    assert (ports["Ethernet1/2"].pfc_oper, ports["Ethernet1/5"].pfc_oper) == (frozenset({0, 3}), frozenset[int]())
     counters = ports["Ethernet1/2"].counters
     assert counters is not None
     assert (counters.pfc_rx_total, counters.pfc_tx_total) == (4088353, 1890)

@@ -8,7 +8,7 @@ import logging
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
@@ -58,7 +58,7 @@ def fill(port: int, password: str | None = None) -> None:
     for number, rows in ((4, CONFIG), (0, APPL), (2, COUNTERS)):
         database = redis.Redis(port=port, db=number, password=password)
         for key, row in rows.items():
-            database.hset(key, mapping=dict(row))
+            database.hset(key, mapping=cast(Any, row))
         database.set("CONFIG_DB_INITIALIZED", "1")  # not every key is a hash
         database.close()
 
@@ -78,7 +78,7 @@ def test_a_sonic_is_read_from_its_databases(tmp_path: Path, way: str) -> None:
         switch = the_switch(load(described(redis=address), tmp_path))
     ethernet = switch.ports["Ethernet0"]
     assert (switch.hostname, switch.asic, switch.role) == ("leaf-r0", "spectrum-4", "leaf")
-    assert (ethernet.speed, ethernet.cable, ethernet.pfc, ethernet.tc_of(26)) == (400000, 5.0, {3, 4}, 3)
+    assert (ethernet.speed, ethernet.cable, ethernet.pfc, ethernet.tc_of(26)) == (400000, 5.0, frozenset({3, 4}), 3)
     assert ethernet.oper_up
     assert ethernet.neighbour is not None
     assert (ethernet.neighbour.system, ethernet.neighbour.port) == ("gpu-001", "b8:ce:f6:00:00:01")
@@ -152,7 +152,7 @@ def test_a_sonic_is_read_over_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         use_key(monkeypatch, tmp_path, ssh.known_hosts, ssh.key)
         switch = the_switch(load(described(ssh=f"root@127.0.0.1:{ssh.port}"), tmp_path))
     port = switch.ports["Ethernet0"]
-    assert (port.speed, port.pfc, port.counters and port.counters.pfc_rx) == (400000, {3, 4}, {3: 17})
+    assert (port.speed, port.pfc, port.counters and port.counters.pfc_rx) == (400000, frozenset({3, 4}), {3: 17})
 
 
 @needs("sshd", "ssh-keygen")
