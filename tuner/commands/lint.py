@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without the garbage collector: all that is read stays in use; looking through it would take a third of the time."""
+    """Without the garbage collector: what is read stays in use; looking through it would take a third of the time."""
     before = gc.isenabled()
     gc.disable()
     try:

@@ -260,8 +260,14 @@ POSITIVE = [
     Positive(
         "R01", one(counters=model.Counters(pg_dropped={3: 1})), "leaf-r0 COUNTERS_DB Ethernet0", "no headroom left"
     ),
-    Positive("R02", counted(status="stormed"), "leaf-r0 COUNTERS_DB Ethernet0", "has queue 3 as stormed", "critical"),
-    Positive("R02", counted(deadlocks=2), "leaf-r0 COUNTERS_DB Ethernet0", "has detected storms on queue 3", "high"),
+    Positive(
+        "R02",
+        counted(status="stormed"),
+        "leaf-r0 COUNTERS_DB Ethernet0 queue 3",
+        "has the queue as stormed",
+        "critical",
+    ),
+    Positive("R02", counted(deadlocks=2), "leaf-r0 COUNTERS_DB Ethernet0 queue 3", "has detected storms", "high"),
     Positive(
         "R03",
         lambda scene: scene.ports(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tuner.lint import remedy
 from tuner.lint.classes import wanted_pfc
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
-from tuner.lint.rules.switch_words import NO_PFC, guards, hit, pfc_now, share
+from tuner.lint.rules.switch_words import NO_PFC, group_of, guards, hit, pfc_now, share
 from tuner.lint.rules.words import apply, numbers
 from tuner.lint.sides import Side
 from tuner.lint.world import CableAt, PortAt
@@ -100,7 +100,7 @@ def _chain(port: PortAt, side: Side, dscp: int, priority: int) -> Verdict:
         yield Missing("DSCP map of the switch port")
         return
     tc = mapping.get(dscp)
-    protected = guards(port.port, 0 if tc is None else tc)
+    protected = guards(port.port, tc) if tc is not None else _guards_of_group(port, 0)
     if protected is None:
         yield Missing("PFC and priority group of the switch port")
         return
@@ -110,6 +110,12 @@ def _chain(port: PortAt, side: Side, dscp: int, priority: int) -> Verdict:
     what = f"which PFC {numbers(protected)} protects" if protected else "which no PFC protects"
     evidence = f"DSCP {dscp}, priority {priority} for {side.who}, {way} on the switch, {what}"
     yield _at_map(port, mapping, evidence, remedy.dscp_to_tc(port.switch, mapping.name, dscp, priority))
+
+
+def _guards_of_group(port: PortAt, group: int) -> frozenset[int] | None:
+    """The PFC priorities of a priority group: what is mapped nowhere is in group 0."""
+    pfc = pfc_now(port.port)
+    return None if pfc is None else frozenset(each for each in pfc if group_of(port.port, each) == group)
 
 
 def _at_map(port: PortAt, mapping: QosMap, evidence: str, fix: str) -> Hit:

@@ -122,11 +122,11 @@ def _port_storm(at: PortAt) -> Verdict:
     if not known:
         yield Missing("watchdog counters of the switch port")
     for number, queue in sorted(known.items()):
+        where = f"{at.at('counters')} queue {number}"
         if queue.status == "stormed":
-            yield Hit(at.at("counters"), f"the watchdog has queue {number} as stormed", _STORM_FIX)
+            yield Hit(where, "the watchdog has the queue as stormed", _STORM_FIX)
         elif queue.deadlocks:
-            evidence = f"the watchdog has detected storms on queue {number}; it runs now"
-            yield Hit(at.at("counters"), evidence, _STORM_FIX, Severity.HIGH)
+            yield Hit(where, "the watchdog has detected storms; the queue runs now", _STORM_FIX, Severity.HIGH)
 
 
 _STORM_FIX = "look at the NIC on this link: drain its host, read its PCIe state and firmware log"
