@@ -6,10 +6,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from conf.units import format_bytes
+from nccltest.conclude import Conclusion
+from nccltest.judge import Judgement, bad
 from nccltest.locate.verdict import Suspect, Verdict
 
-__all__ = ["verdict_table"]
+__all__ = ["conclusion_table", "headline", "name_of", "verdict_table"]
 
+_MOST_ROWS = 40
 _NAMES = {"nic": "NIC", "uplink": "uplink of", "global": "everything"}
 
 
@@ -22,6 +26,52 @@ def verdict_table(verdict: Verdict) -> RenderableType:
         parts.append(Text(_strange(verdict)))
     parts += [Text(f"note: {note}") for note in verdict.notes]
     return Group(*parts)
+
+
+def conclusion_table(conclusion: Conclusion) -> RenderableType:
+    """What regressed or broke, then where it is. In health two lines."""
+    parts: list[RenderableType] = [Text(_summary(conclusion))]
+    told = [*bad(conclusion.judgements), *(each for each in conclusion.judgements if each.status == "improved")]
+    if told:
+        parts.append(_judgements(told[:_MOST_ROWS]))
+    if len(told) > _MOST_ROWS:
+        parts.append(Text(f"… and {len(told) - _MOST_ROWS} more (--json tells all)"))
+    return Group(*parts, verdict_table(conclusion.verdict))
+
+
+def _summary(conclusion: Conclusion) -> str:
+    counted: dict[str, int] = {}
+    for each in conclusion.judgements:
+        counted[each.status] = counted.get(each.status, 0) + 1
+    groups = ", ".join(f"{count} {status}" for status, count in sorted(counted.items(), key=lambda one: -one[1]))
+    suspected = sum(each.suspected for each in conclusion.judgements)
+    more = f"; {suspected} to be run again before it is believed" if suspected else ""
+    return f"run {conclusion.schedule}: {groups or 'nothing measured'}{more}"
+
+
+def _judgements(judgements: list[Judgement]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for column in ("status", "group", "rail", "size"):
+        table.add_column(column, overflow="fold")
+    for column in ("GB/s", "usual", "change", "alarm at", "z"):
+        table.add_column(column, justify="right")
+    table.add_column("why", overflow="fold")
+    for each in judgements:
+        status = f"{each.status}{', confirmed' if each.confirmed else ''}"
+        group = f"{each.series.group} {each.members}" if each.series.group == "pair" else each.series.group
+        cells = (status, group, each.series.rail or "all", format_bytes(each.series.size), _number(each.busbw, ".4g"))
+        numbers = (
+            _number(each.baseline, ".4g"),
+            _number(each.change_pct, "+.1f", "%"),
+            _number(None if each.limit_pct is None else -each.limit_pct, ".1f", "%"),
+            _number(each.z, ".1f"),
+        )
+        table.add_row(*(Text(cell) for cell in (*cells, *numbers, each.reason)))
+    return table
+
+
+def _number(value: float | None, form: str, unit: str = "") -> str:
+    return "" if value is None else f"{value:{form}}{unit}"
 
 
 def headline(verdict: Verdict) -> str:

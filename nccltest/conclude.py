@@ -1,0 +1,115 @@
+"""From measurements to a conclusion: judged against history, located, remembered. Every entrance comes through here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from math import log
+from statistics import median
+
+from conf.fabric import Fabric
+from conf.hostlist import expand
+from nccltest.expect import expected_busbw
+from nccltest.history import History
+from nccltest.judge import Before, Expected, Judgement, Series, bad, judge, series_of
+from nccltest.locate.cabling import Cabling, from_fabric
+from nccltest.locate.verdict import Verdict, locate, to_json
+from nccltest.model import Measurement, write_measurements
+
+__all__ = ["Conclusion", "by_run", "conclude", "line_rate", "record"]
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What one run says."""
+
+    schedule: str
+    time: float
+    """When its last measurement began, Unix seconds; 0 where none says."""
+    measurements: tuple[Measurement, ...]
+    judgements: tuple[Judgement, ...]
+    verdict: Verdict
+
+    @property
+    def healthy(self) -> bool:
+        """Nothing regressed, nothing broke, nobody is suspected."""
+        return self.verdict.verdict == "healthy" and not bad(self.judgements)
+
+
+def conclude(
+    measurements: Sequence[Measurement], *, history: History | None = None, fabric: Fabric | None = None
+) -> Conclusion:
+    """Judge one run against ``history`` and locate what is slow. Writes nothing; ``record`` does."""
+    name = _name(measurements)
+    past: Callable[[Series], Before] = (lambda each: history.before(each, name)) if history else lambda _: Before()
+    expected = line_rate(fabric) if fabric else lambda _: None
+    smallest = fabric.probe.threshold / 100 if fabric else 0.04
+    judgements = judge(measurements, past, expected=expected, smallest=smallest)
+    cabling = from_fabric(fabric) if fabric else Cabling({})
+    first = [one for one in measurements if one.purpose != "confirm"]
+    verdict = locate(first, cabling, _own_past(first, judgements))
+    began = max((one.time for one in measurements), default=0.0)
+    return Conclusion(name, began, tuple(measurements), judgements, verdict)
+
+
+def record(conclusion: Conclusion, history: History) -> bool:
+    """Remember it; False where this very run is remembered already."""
+    return history.record(
+        conclusion.schedule,
+        conclusion.time or time.time(),
+        conclusion.measurements,
+        conclusion.judgements,
+        to_json(conclusion.verdict),
+    )
+
+
+def by_run(measurements: Sequence[Measurement]) -> list[tuple[Measurement, ...]]:
+    """A file may hold several runs: each by itself, oldest first."""
+    runs: dict[str, list[Measurement]] = {}
+    for one in measurements:
+        runs.setdefault(one.schedule, []).append(one)
+    return [tuple(run) for run in sorted(runs.values(), key=lambda run: max(one.time for one in run))]
+
+
+def line_rate(fabric: Fabric) -> Expected:
+    """The busbw (GB/s) that the members' NICs allow a Ring; None on one node and for unknown nodes."""
+    speeds = {
+        node: fabric.node_types[group.type].speed / 8000 for group in fabric.nodes for node in expand(group.match)
+    }
+
+    def expected(one: Measurement) -> float | None:
+        known = [speeds[node] for node in one.nodes if node in speeds]
+        if len(known) != len(one.nodes) or len(known) < 2:
+            return None
+        rails = 1 if one.rail else len(fabric.rails)
+        ranks = max(one.ranks or len(one.members), len(known))
+        return expected_busbw(min(known), one.test, ranks, len(known), rails)
+
+    return expected
+
+
+def _name(measurements: Sequence[Measurement]) -> str:
+    """The run's id; a digest where the file gives none, so that the same file is the same run."""
+    names = [one.schedule for one in measurements if one.schedule]
+    return names[0] if names else sha256(write_measurements(measurements).encode()).hexdigest()[:16]
+
+
+def _own_past(measurements: Sequence[Measurement], judgements: Sequence[Judgement]) -> list[float | None]:
+    """For each measurement what its own group used to have.
+
+    Pairs are drawn anew for each run, so theirs is known only when the whole class moved: then the past shows what a
+    comparison among themselves would hide.
+    """
+    usual = {each.series: each.baseline for each in judgements if each.baseline}
+    moved = {
+        series
+        for series, before in usual.items()
+        if median([log(each.busbw / before) for each in judgements if each.series == series and each.busbw] or [0])
+        < -0.04
+    }
+    return [
+        usual.get(series_of(one)) if one.kind in ("whole", "single") or series_of(one) in moved else None
+        for one in measurements
+    ]
