@@ -228,6 +228,6 @@ def _reclaim(store: Store, attachment: Attachment, host: Route) -> bool:
     try:
         with hold(store.lock_path, lock_names(attachment.key), 0):
             fresh = store.get(attachment.id)  # a DEL may have been quicker
-            return fresh is not None and not release(store, fresh, host)
+            return fresh is not None and not is_alive(fresh) and not release(store, fresh, host)
     except Busy:
         return False  # somebody is at it

@@ -21,7 +21,13 @@ from typing import Any, NamedTuple, Protocol
 
 __all__ = ["AFTER", "BEFORE", "PARTS", "Finished", "Part", "Request", "Setting", "resolve"]
 
-PARTS: tuple[str, ...] = ()
+PARTS: tuple[str, ...] = (
+    "cni.agent.broker:part",
+    "cni.agent.nodeparts:metrics",
+    "cni.agent.nodeparts:device_plugin",
+    "cni.agent.nodeparts:drift",
+    "cni.agent.nodeparts:reclaim",
+)
 """``module:callable``, each ``(Setting) -> Part``; made in this order, stopped in reverse."""
 
 BEFORE: tuple[str, ...] = ()

@@ -8,6 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from cni.agent.jsonlog import JsonLines
+from cni.agent.nodeoptions import arguments as node_arguments
 from cni.spec import DEFAULT_STATE_DIR
 from conf.errors import ConfigError, Finding
 from tuner.cli import fabric_options
@@ -29,6 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trace", action="store_true", help="log where each request's milliseconds went")
     fabric_options(parser, required=False)
+    node_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -37,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     from cni.agent.resident import Agent, Options
 
     _checked(options)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(name)s: %(levelname)s: %(message)s")
+    _log_to_stderr()
     setting = Setting(
         socket=options.socket,
         state_dir=options.state_dir,
@@ -46,6 +49,12 @@ def run(options: argparse.Namespace) -> int:
         options={name: value for name, value in vars(options).items() if name not in ("fabric", "socket", "state_dir")},
     )
     return Agent(Options(setting, options.workers, options.trace), dict(os.environ)).run()
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def _checked(options: argparse.Namespace) -> None:
