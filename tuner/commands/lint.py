@@ -150,7 +150,7 @@ def _write(options: argparse.Namespace, report: Report, given: Given) -> None:
         _put(options.sarif, json.dumps(as_sarif(report, RULES, files), indent=1))
     if options.html:
         at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        _put(options.html, page(report, {rule.id: rule for rule in RULES}, given.fabric, at))
+        _put(options.html, page(report, {rule.id: rule for rule in RULES}, given, at))
 
 
 def _put(path: Path, text: str) -> None:
