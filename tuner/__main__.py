@@ -11,8 +11,14 @@ TUNE = Program(
     "Makes the NICs of the rails what fabric.yaml says, and says where host, switch and intent disagree.",
     "tuner.commands",
     {
+        "show": "the QoS of this host's NICs as it is",
+        "plan": "what apply would do to this host",
+        "apply": "make this host what fabric.yaml says, or leave it as it was",
+        "verify": "is this host what fabric.yaml says?",
+        "rollback": "back to what this host was before an apply",
         "lint": "where hosts and switches disagree with fabric.yaml and with each other",
         "headroom": "bytes behind a pause threshold, and whether ECN comes before PFC",
+        "prove": "shows with packets what a rail does to each class",
     },
 )
 

@@ -18,6 +18,7 @@ from conf.qos import Qos
 __all__ = [
     "BACK",
     "ECN_NAMES",
+    "LONGEST",
     "MAGIC",
     "OUT",
     "Marking",
@@ -40,6 +41,8 @@ MAGIC = b"roceway\x01"
 OUT, BACK = 0, 1
 """From the sender to the listener, and back."""
 ECN_NAMES = ("Not-ECT", "ECT(1)", "ECT(0)", "CE")
+LONGEST = 45
+"""Seconds of sending in one direction."""
 _ECT, _CE = (1, 2), 3
 _HEADER = struct.Struct("!8s8sBBBxI")  # magic, run, way, DSCP, ECN, sequence
 _ROCE_PORT = 4791  # IANA: roce
@@ -72,6 +75,11 @@ class Plan:
     """Probes per second."""
     port: int = _ROCE_PORT
 
+    @property
+    def seconds(self) -> float:
+        """How long sending takes in one direction."""
+        return self.count * len(self.markings) / self.rate
+
     def json(self) -> dict[str, Any]:
         """As the two ends tell each other."""
         return {
@@ -98,7 +106,7 @@ def plan_from_json(value: Any) -> Plan:
     run = bytes.fromhex(value["run"]) if isinstance(value.get("run"), str) else b""
     if len(run) != 8:
         raise ValueError("run: eight bytes")
-    return Plan(
+    plan = Plan(
         run=run,
         markings=pairs,
         count=_whole(value, "count", 1, _MOST_COUNT),
@@ -106,6 +114,9 @@ def plan_from_json(value: Any) -> Plan:
         rate=_whole(value, "rate", 1, 1_000_000),
         port=_whole(value, "port", 1, 65535),
     )
+    if plan.seconds > LONGEST:
+        raise ValueError(f"{plan.count} probes of {len(pairs)} markings last longer than {LONGEST} s at {plan.rate}/s")
+    return plan
 
 
 def _no(value: object) -> Marking:
