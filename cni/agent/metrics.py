@@ -12,7 +12,7 @@ from collections import Counter as Counts
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -56,6 +56,7 @@ class Metrics:
         self._http: tuple[Any, threading.Thread] | None = None
         self._account = ""
         self._stopping = threading.Event()
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # when a counter began: one more series for each
         self.registry = CollectorRegistry()
         self._seconds = Histogram(
             "roceway_cni_request_seconds",
@@ -86,7 +87,7 @@ class Metrics:
         self.registry.register(_NodeCollector(self, lookout))
 
     def start(self) -> None:
-        """Listen for scrapes, in threads; an address that another process has (an agent that is going) is waited for."""
+        """Listen for scrapes, in threads. An address that another agent still has is waited for."""
         self._lookout.start()
         if self._address != "off":
             threading.Thread(target=self._listen, name="metrics", daemon=True).start()

@@ -59,8 +59,8 @@ def _is_listed(attachment: Attachment, listed: Mapping[str, str]) -> bool:
 
 
 def is_inhabited(namespace: Identity, proc: str = "/proc") -> bool:
-    """Whether any process is in a network namespace; True where that cannot be seen (another PID namespace)."""
-    own = identity(os.path.join(proc, "1/ns/pid"))
+    """Whether any process is in a network namespace; True where we do not see the host's processes (no hostPID)."""
+    own = identity(os.path.join(proc, "self/ns/pid"))
     if own is None or own.inode != _INITIAL_PID_NS:
         return True
     return any(identity(os.path.join(proc, name, "ns/net")) == namespace for name in os.listdir(proc) if name.isdigit())
