@@ -141,7 +141,7 @@ def _keys(where: str) -> Iterable[str]:
     yield device
     if match := _NODE_RAIL.search(where):
         yield match[1]
-    for word in re.split(r"[|.:()\s]", rest):
+    for word in re.split(r"[|.:\s]", rest.partition(" (")[0]):
         if word:
             yield f"{device} {word}"
 

@@ -254,6 +254,11 @@ def test_a_host_is_coloured_where_it_is_plugged_in() -> None:
     assert {cell.name: cell.state for cell in picture.cells}["leaf-r1:Ethernet4 gpu-2/rail1"] == "critical"
 
 
+def test_a_trunk_does_not_colour_the_port_that_has_the_far_ends_name() -> None:
+    picture = drawn(Scene().port("spine-0", "Ethernet0", mtu=1500))  # leaf-r0 has an Ethernet0 too, with gpu-1 on it
+    assert {cell.state for cell in picture.cells} == {"well"}
+
+
 def test_what_was_not_read_is_not_green() -> None:
     scene = Scene()
     del scene.switches["leaf-r1"]

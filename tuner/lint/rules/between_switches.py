@@ -133,7 +133,7 @@ def _differ(role: RoleAt, what: str, value: Callable[[PortAt], Iterator[str]], f
     Scope.ROLE,
     title="ECN thresholds differ between switches of one role",
     why="Flows through the switch that marks earlier get less: the same job is slow on one rail for no visible reason.",
-    source="DCQCN (SIGCOMM 2015), 5: one setting for the fabric",
+    source="DCQCN (SIGCOMM 2015): one setting for the fabric",
     fix="One WRED profile for the role.",
 )
 def thresholds(role: RoleAt) -> Verdict:

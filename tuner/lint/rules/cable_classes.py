@@ -131,7 +131,7 @@ def _at_map(port: PortAt, mapping: QosMap, evidence: str, fix: str) -> Hit:
     title="CNPs wait in a lossless or a best-effort queue",
     why="A CNP that is paused, or queued behind bulk traffic, arrives after the congestion it reports has become a"
     " pause.",
-    source="DCQCN (SIGCOMM 2015), 3.2: CNPs have a high priority of their own",
+    source="DCQCN (SIGCOMM 2015): CNPs have a high priority of their own",
     fix="Map the CNPs' DSCP to a queue without PFC that is strict, or has at least a tenth of the weights.",
 )
 def cnp_queue(at: CableAt) -> Verdict:

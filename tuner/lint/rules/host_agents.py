@@ -44,7 +44,7 @@ def two_agents(at: NicAt) -> Verdict:
     title="Willing toward a neighbour that wants something else",
     why="A willing NIC takes over what the neighbour advertises. A switch with defaults, or a wrong cable, then"
     " reconfigures the host.",
-    source="IEEE 802.1Q 38.4 (DCBX, willing bit)",
+    source="IEEE 802.1Q clause 38 (DCBX, willing bit)",
     fix="Clear willing: `roceway-tune apply`.",
 )
 def willing(at: NicAt) -> Verdict:

@@ -21,7 +21,7 @@ _NO_DSCP = Missing("which DSCP RoCE has (fabric.yaml, or a ToS set on the NIC)")
     title="NIC does not classify by DSCP",
     why="RoCE frames are untagged on most fabrics. A NIC that trusts the VLAN priority, or has no DSCP map, puts all"
     " of them into priority 0, which nothing pauses: packets drop under load and every drop costs a go-back-N.",
-    source="Linux Documentation/networking/devlink and dcb-app(8); mlx5: en_dcbnl.c, trust follows the APP table",
+    source="dcb-app(8); Linux mlx5 en_dcbnl.c: trust follows the APP table",
     fix="Set trust to dscp and map the RoCE DSCP to the lossless priority: `roceway-tune apply`.",
 )
 def trust(at: NicAt) -> Verdict:

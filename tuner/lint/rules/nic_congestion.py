@@ -93,8 +93,7 @@ def cable_length(at: NicAt) -> Verdict:
     title="CNPs are paused, unmapped, or marked in two ways",
     why="A CNP tells the sender to slow down. On a PFC priority it waits behind the congestion it reports; unmapped,"
     " or with a DSCP and a priority that disagree, it queues with bulk traffic.",
-    source="Zhu et al., Congestion Control for Large-Scale RDMA Deployments (SIGCOMM 2015), 3.2; CNP_DSCP,"
-    " CNP_802P_PRIO",
+    source="Zhu et al., Congestion Control for Large-Scale RDMA Deployments (SIGCOMM 2015); CNP_DSCP, CNP_802P_PRIO",
     fix="Map the CNPs' DSCP to a priority of their own, without PFC: `roceway-tune apply`.",
 )
 def cnp(at: NicAt) -> Verdict:

@@ -87,7 +87,7 @@ def _dscps(at: NicAt) -> str | None:
     title="CNPs have different DSCPs on one rail",
     why="Switches give one DSCP the fast queue. The other hosts' CNPs queue with bulk traffic, their senders slow"
     " down late, and the rail is unfair.",
-    source="DCQCN (SIGCOMM 2015), 3.2",
+    source="DCQCN (SIGCOMM 2015)",
     fix="Set cnp_dscp alike on all hosts: `roceway-tune apply`.",
 )
 def cnp_dscp(rail: RailAt) -> Verdict:
@@ -100,7 +100,7 @@ def cnp_dscp(rail: RailAt) -> Verdict:
     Scope.RAIL,
     title="RoCE MTU differs on one rail",
     why="rdma_cm settles for the smaller one; verbs programs that set the path MTU themselves get nothing through.",
-    source="InfiniBand Architecture Specification 12.7.11 (path MTU)",
+    source="InfiniBand Architecture Specification: path MTU of a connection",
     fix="Set one netdev MTU on the rail's hosts: `roceway-tune apply`.",
 )
 def active_mtu(rail: RailAt) -> Verdict:
@@ -113,7 +113,7 @@ def active_mtu(rail: RailAt) -> Verdict:
     Scope.RAIL,
     title="DCQCN parameters differ on one rail",
     why="The sender with the larger increase takes the share of the others. It looks like a slow NIC.",
-    source="Zhu et al. (SIGCOMM 2015), 5: fairness needs equal parameters",
+    source="Zhu et al. (SIGCOMM 2015): fairness needs equal parameters",
     fix="Set them alike: `roceway-tune apply`, or cc_params by hand.",
 )
 def parameters(rail: RailAt) -> Verdict:

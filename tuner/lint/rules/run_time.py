@@ -36,7 +36,7 @@ _FEW = 1000
     title="Packets arrive marked, no CNPs are sent",
     why="The switches tell of congestion and the receiver keeps it to itself: senders never slow down, and PFC does"
     " all the work.",
-    source="mlx5 hw_counters np_ecn_marked_roce_packets and np_cnp_sent; DCQCN (SIGCOMM 2015), 3.1",
+    source="mlx5 hw_counters np_ecn_marked_roce_packets and np_cnp_sent; DCQCN (SIGCOMM 2015)",
     fix="Enable the notification point on the lossless priority: `roceway-tune apply` (H11).",
 )
 def marks_without_cnps(at: NicAt) -> Verdict:

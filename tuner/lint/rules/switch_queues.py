@@ -84,7 +84,7 @@ def _marking(at: PortAt, queue: int) -> str:
     title="Kmin equals Kmax",
     why="Marking is a step: no packet, then every packet. DCTCP wants that; DCQCN's senders then slow down all at"
     " once.",
-    source="Alizadeh et al., DCTCP (SIGCOMM 2010); DCQCN (SIGCOMM 2015), 5.2",
+    source="Alizadeh et al., DCTCP (SIGCOMM 2010); DCQCN (SIGCOMM 2015)",
     fix="Kmax above Kmin, unless the step is meant.",
 )
 def step_marking(at: PortAt) -> Verdict:
@@ -146,8 +146,8 @@ def _polls(at: PortAt) -> Verdict:
     title="Watchdog detects later than RoCE connections give up",
     why="A queue pair that gets no answer is retried and then torn down. If that happens before the watchdog acts,"
     " it saves the fabric and not the job.",
-    source="InfiniBand Architecture Specification 9.7.6.1.3; timeout 14 and 7 retries: 470 ms. NCCL since 2.14 waits"
-    " longer",
+    source="InfiniBand Architecture Specification, local ACK timeout: timeout 14 and 7 retries are 470 ms; NCCL"
+    " since 2.14 waits longer",
     fix="A detection time of 200 to 400 ms, or a larger NCCL_IB_TIMEOUT.",
 )
 def late_watchdog(at: PortAt) -> Verdict:
