@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from host.errors import HostError
 
-__all__ = ["BNXT_CC", "Place", "find", "names", "read", "write"]
+__all__ = ["BNXT_CC", "Place", "find", "names", "read", "reveal", "write"]
 
 _RDMA_CM = "sys/kernel/config/rdma_cm/{rdma}"
 _OFED = "sys/class/net/{net}/ecn"
@@ -134,6 +134,13 @@ def write(place: Place, name: str, value: str) -> None:
     _write(path, value)
     if "/bnxt_re/" in path and "/cc/" in path:
         _write(os.path.join(os.path.dirname(path), "apply"), "1")
+
+
+def reveal(place: Place) -> None:
+    """Make rdma_cm's folder of the device, so that its ToS can be read. It changes no setting. HostError where it
+    cannot be made."""
+    if place.rdma:
+        _make(place)
 
 
 def _make(place: Place) -> None:

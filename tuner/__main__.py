@@ -18,6 +18,8 @@ TUNE = Program(
         "rollback": "back to what this host was before an apply",
         "lint": "where hosts and switches disagree with fabric.yaml and with each other",
         "headroom": "bytes behind a pause threshold, and whether ECN comes before PFC",
+        "render": "the configuration that fabric.yaml calls for on a switch",
+        "diff": "how a switch differs from what fabric.yaml calls for",
         "prove": "shows with packets what a rail does to each class",
     },
 )

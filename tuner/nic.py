@@ -145,6 +145,8 @@ class Ecn:
     """Notification point (answers CE with CNPs) by priority."""
     rp: tuple[bool, ...] | None = None
     """Reaction point (slows down on a CNP) by priority."""
+    single: bool = False
+    """Whether NP and RP are one switch for all priorities (bnxt, irdma) that is shown eight times."""
     cnp_dscp: int | None = None
     cnp_prio: int | None = None
     """802.1p priority of CNPs that the firmware sends."""

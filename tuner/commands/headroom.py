@@ -88,7 +88,7 @@ def _read(parse: Any, text: str, where: str, findings: list[Finding]) -> Any:
 
 def _values(options: argparse.Namespace, found: Headroom, first: EcnFirst | None) -> dict[str, Any]:
     terms = [{"name": term.name, "bytes": float(term.bytes), "how": term.how} for term in found.terms]
-    values = {
+    values: dict[str, Any] = {
         "model": found.model,
         "xoff_bytes": found.xoff_bytes,
         "cell_factor": float(found.factor),

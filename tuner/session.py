@@ -1,0 +1,81 @@
+"""What the host commands share: the fabric, the rails' NICs, a look at the host, who may change it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from conf.errors import ConfigError, Finding
+from conf.fabric import Fabric, load
+from conf.node import node
+from host.errors import HostError
+from tuner.desired import desired, fitted, nics_of
+from tuner.gather import Doors, gather
+from tuner.nic import HostQos, HostWanted
+from tuner.store import STATE, Store
+
+__all__ = ["Look", "Tell", "look", "need_root", "offline", "read", "state_option", "stored", "teller"]
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One host, as fabric.yaml wants it and as it is."""
+
+    fabric: Fabric
+    wanted: HostWanted
+    seen: HostQos
+
+
+def state_option(parser: argparse.ArgumentParser) -> None:
+    """``--state-dir``."""
+    parser.add_argument("--state-dir", default=STATE, metavar="DIR", help="(default: %(default)s)")
+
+
+def stored(options: argparse.Namespace) -> Store:
+    """The host's state."""
+    return Store(options.state_dir)
+
+
+def need_root(what: str) -> None:
+    """HostError where we may not change the host."""
+    if os.geteuid() != 0:
+        raise HostError(what, "this host", 1, "it needs root")
+
+
+def look(fabric: Fabric, hostname: str, doors: Doors, store: Store, *, in_use: bool = True) -> Look:
+    """Read the host's rails. ConfigError where fabric.yaml does not know the host or not which NIC is whose."""
+    automatic = any(rail.nic == "auto" for rail in node(fabric, hostname).rails)
+    every = [nic.name for nic in gather(doors, in_use=False).nics] if automatic else []
+    nics = nics_of(fabric, hostname, every)
+    rails = {nic: rail for rail, nic in nics.items()}
+    seen = gather(doors, list(nics.values()), rails, in_use=in_use, absent=True)
+    seen = replace(seen, node=hostname, applied=store.applied())
+    return Look(fabric=fabric, wanted=fitted(desired(fabric, hostname, nics), fabric.qos, seen), seen=seen)
+
+
+def offline(fabric: Fabric, hostname: str, seen: HostQos) -> Look:
+    """As :func:`look`, for a recorded host. ConfigError where a rail's NIC is not in the record."""
+    nics = nics_of(fabric, hostname, [nic.name for nic in seen.nics])
+    rails = {}
+    for rail, name in nics.items():
+        found = seen.nic(name) or seen.nic(rail)
+        if found is None:
+            raise ConfigError(f"record of {seen.node}", [Finding("nics", f"{name} of {rail} is not in it")])
+        rails[found.name] = rail
+    named = replace(seen, nics=tuple(replace(nic, rail=rails.get(nic.name)) for nic in seen.nics))
+    return Look(fabric=fabric, wanted=fitted(desired(fabric, hostname, nics), fabric.qos, named), seen=named)
+
+
+def teller(options: argparse.Namespace) -> Tell:
+    """Where progress goes: stdout, or stderr beside machine output."""
+    return lambda line: print(line, file=sys.stderr if options.json else sys.stdout, flush=True)
+
+
+def read(options: argparse.Namespace) -> Fabric:
+    """The fabric that ``-f`` names."""
+    return load(options.fabric)
