@@ -154,6 +154,7 @@ def _configure(root: Line, draft: Draft) -> None:
     tc_maps = _maps(root, draft.reading)
     profiles = {line.words[2]: line for line in root.below("qos", "profile") if len(line.words) > 2}
     watchdog = _watchdog(root, draft)
+    root.has("end")
     for line in root.below("hostname"):
         draft.hostname = printable(line.words[-1])
     for line in root.below("interface"):

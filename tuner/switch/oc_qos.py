@@ -94,7 +94,8 @@ def define(nodes: list[Node], reading: Reading) -> Defined:
 
 def _named(node: Node, key: str = "name") -> Iterator[tuple[str, Node]]:
     for row in node.rows():
-        name = row.find(key).text() or row.find("config").find(key).text()
+        config = row.find("config")
+        name = row.find(key).text() or config.find(key).text()
         if name is None:
             row.reading.bad(row.place, None, f"a member with a {key}")
         else:
