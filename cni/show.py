@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cni.spec import Json
 
-__all__ = ["explanation", "state"]
+__all__ = ["explanation", "make_table", "open_console", "state"]
 
 _PIPE_WIDTH = 160
 _RAIL_COLUMNS = (
@@ -29,12 +29,14 @@ _RAIL_COLUMNS = (
 _STYLES = {"attached": "green", "attaching": "yellow", "detaching": "yellow", "gone": "red"}
 
 
-def _console() -> Console:
+def open_console() -> Console:
+    """Where tables go: as wide as the terminal, or as a pipe bears."""
     console = Console(highlight=False)  # honours NO_COLOR, and writes no escape codes into a pipe
     return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def make_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Columns without lines between them; known states in their colours."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -45,7 +47,7 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 def state(report: Json) -> None:
     """Print attachments, leases and journal."""
-    console = _console()
+    console = open_console()
     if not report["attachments"]:
         console.print("no attachments")
         return
@@ -60,19 +62,19 @@ def state(report: Json) -> None:
         )
         for each in report["attachments"]
     ]
-    console.print(_table("Attachments", ("container", "pod", "network", "state", "rails", "age"), rows))
+    console.print(make_table("Attachments", ("container", "pod", "network", "state", "rails", "age"), rows))
     leases = [(each["rail"], each["address"], each["container"][:13]) for each in report["leases"]]
     console.print()
-    console.print(_table("Leases", ("rail", "address", "container"), leases))
+    console.print(make_table("Leases", ("rail", "address", "container"), leases))
     for each in report["journal"]:
         console.print()
         title = f"Journal of {each['container'][:13]} ({each['state']})"
-        console.print(_table(title, ("step", "begun", "what"), _steps(each["steps"], each["begun"])))
+        console.print(make_table(title, ("step", "begun", "what"), _steps(each["steps"], each["begun"])))
 
 
 def explanation(report: Json) -> None:
     """Print one attachment: what, why, and what is wrong."""
-    console = _console()
+    console = open_console()
     pod = f", pod {report['pod']}" if report["pod"] else ""
     console.print(f"container {report['container']}{pod}, network {report['network']}, {report['state']}")
     console.print(f"namespace {report['netns']} ({'alive' if report['alive'] else 'gone'})")
@@ -98,7 +100,7 @@ def explanation(report: Json) -> None:
         )
         for rail in report["rails"]
     ]
-    console.print(_table("Rails", _RAIL_COLUMNS, rows))
+    console.print(make_table("Rails", _RAIL_COLUMNS, rows))
     if any(rail["gpu_of"] == "node" for rail in report["rails"]):
         console.print("GPU: the one that this node pairs with the NIC; that the pod has it is not known")
     console.print()

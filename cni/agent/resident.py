@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 # What the workers shall have in memory when they are forked.
+from cni import gpunames, inventory, kubelet, policy, rundir  # noqa: F401 - for pods with GPUs
 from cni.agent import protocol
 from cni.agent.background import Background
 from cni.agent.crew import Crew
