@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,10 +14,10 @@ from nccltest.expect import expected_busbw
 from nccltest.history import History
 from nccltest.judge import Before, Expected, Judgement, Series, bad, judge, series_of
 from nccltest.locate.cabling import Cabling, from_fabric
-from nccltest.locate.verdict import Verdict, locate, to_json
+from nccltest.locate.verdict import Verdict, locate
 from nccltest.model import Measurement, write_measurements
 
-__all__ = ["Conclusion", "by_run", "conclude", "line_rate", "record"]
+__all__ = ["Conclusion", "by_run", "conclude", "line_rate"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Conclusion:
 def conclude(
     measurements: Sequence[Measurement], *, history: History | None = None, fabric: Fabric | None = None
 ) -> Conclusion:
-    """Judge one run against ``history`` and locate what is slow. Writes nothing; ``record`` does."""
+    """Judge one run against ``history`` and locate what is slow. Writes nothing; ``remember`` does."""
     name = _name(measurements)
     past: Callable[[Series], Before] = (lambda each: history.before(each, name)) if history else lambda _: Before()
     expected = line_rate(fabric) if fabric else lambda _: None
@@ -52,17 +51,6 @@ def conclude(
     verdict = locate(first, cabling, _own_past(first, judgements))
     began = max((one.time for one in measurements), default=0.0)
     return Conclusion(name, began, tuple(measurements), judgements, verdict)
-
-
-def record(conclusion: Conclusion, history: History) -> bool:
-    """Remember it; False where this very run is remembered already."""
-    return history.record(
-        conclusion.schedule,
-        conclusion.time or time.time(),
-        conclusion.measurements,
-        conclusion.judgements,
-        to_json(conclusion.verdict),
-    )
 
 
 def by_run(measurements: Sequence[Measurement]) -> list[tuple[Measurement, ...]]:

@@ -19,7 +19,7 @@ from nccltest.sim import SIGNATURES, Counted, Signature, count, trial
 
 __all__ = ["at_least", "at_most", "calibration", "main"]
 
-_TRIALS = 600
+_TRIALS = 400
 _BINS = (0.02, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, 1.01)
 _BLURRED = (
     ("NIC, 64-128 nodes", 1, 0.8),

@@ -1,4 +1,4 @@
-"""The probe's memory: one SQLite database of runs, series, points and verdicts.
+"""The probe's memory: one SQLite database of runs, series and points.
 
 WAL with synchronous=NORMAL: a commit survives SIGKILL at any instant; a power failure may lose the last run but cannot
 damage the file. Several writers queue: each run is one transaction. WAL needs a local disk, not NFS.
@@ -35,7 +35,7 @@ _DAY = 86_400.0
 _RECENT = 16 * WINDOW  # points of a series that are read: more than any baseline uses
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
-  id INTEGER PRIMARY KEY, schedule TEXT NOT NULL UNIQUE, time REAL NOT NULL, verdict TEXT NOT NULL);
+  id INTEGER PRIMARY KEY, schedule TEXT NOT NULL UNIQUE, time REAL NOT NULL, summary TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS series (
   id INTEGER PRIMARY KEY, test TEXT NOT NULL, grp TEXT NOT NULL, rail TEXT NOT NULL, size INTEGER NOT NULL,
   fingerprint TEXT NOT NULL, since REAL NOT NULL DEFAULT 0, UNIQUE (test, grp, rail, size, fingerprint));
@@ -61,8 +61,8 @@ class RunRow(NamedTuple):
     id: int
     schedule: str
     time: float
-    verdict: dict[str, Any]
-    """As ``locate --json`` prints it; empty where nothing was located."""
+    summary: dict[str, Any]
+    """See :func:`nccltest.summary.summary`; empty for a run older than what is kept."""
 
 
 class TrendPoint(NamedTuple):
@@ -188,7 +188,7 @@ class History:
         time: float,
         measurements: Sequence[Measurement],
         judgements: Sequence[Judgement],
-        verdict: Mapping[str, Any],
+        summary: Mapping[str, Any],
     ) -> bool:
         """Keep a run; False where a run of that name is there already (the same file judged twice changes nothing).
 
@@ -197,8 +197,8 @@ class History:
         with self.transaction():
             if self._rows("SELECT 1 FROM runs WHERE schedule = ?", (schedule,)):
                 return False
-            sql = "INSERT INTO runs (schedule, time, verdict) VALUES (?, ?, ?) RETURNING id"
-            run = int(self._rows(sql, (schedule, time, _json(verdict)))[0][0])
+            sql = "INSERT INTO runs (schedule, time, summary) VALUES (?, ?, ?) RETURNING id"
+            run = int(self._rows(sql, (schedule, time, _json(summary)))[0][0])
             slow = {(j.series, j.members) for j in judgements if j.status == "regressed" and not j.drifting}
             kept = [one for one in measurements if one.status != "interrupted"]
             self._points(run, time, kept, slow)
@@ -251,19 +251,19 @@ class History:
         return len(rows)
 
     def prune(self, keep_days: float = KEEP_DAYS) -> int:
-        """Forget points and verdicts that are older than the latest run by that much; how many points."""
+        """Forget points and summaries that are older than the latest run by that much; how many points."""
         with self.transaction():
             (latest,) = self._rows("SELECT coalesce(max(time), 0) FROM runs")[0]
             limit = latest - keep_days * _DAY
             rows = self._rows("DELETE FROM points WHERE time < ? RETURNING 1", (limit,))
-            self._rows("UPDATE runs SET verdict = '{}' WHERE time < ?", (limit,))
+            self._rows("UPDATE runs SET summary = '{}' WHERE time < ?", (limit,))
         return len(rows)
 
     # reading
 
     def runs(self, limit: int = 100) -> list[RunRow]:
         """The latest runs, newest first."""
-        rows = self._rows("SELECT id, schedule, time, verdict FROM runs ORDER BY id DESC LIMIT ?", (limit,))
+        rows = self._rows("SELECT id, schedule, time, summary FROM runs ORDER BY id DESC LIMIT ?", (limit,))
         return [RunRow(row[0], row[1], row[2], json.loads(row[3])) for row in rows]
 
     def series(self) -> list[Series]:

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from conf.fabric import load
 from nccltest.commands.locate import read
-from nccltest.conclude import Conclusion, by_run, conclude, record
+from nccltest.conclude import Conclusion, by_run, conclude
 from nccltest.history import DEFAULT, History
 from nccltest.judge import to_json as judgement_to_json
 from nccltest.locate.verdict import to_json as verdict_to_json
+from nccltest.remember import remember
 from tuner.cli import fabric_options, json_option
 from tuner.exits import DONE, FOUND
 
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         for each in runs:
             conclusion = conclude(each, history=history, fabric=fabric)
             if history is not None and not options.no_record:
-                record(conclusion, history)
+                remember(conclusion, history)
             made.append(conclusion)
         if history is not None and not options.no_record:
             history.prune()

@@ -19,8 +19,9 @@ from nccltest.locate.names import fold
 
 __all__ = ["guesses"]
 
-_SMALLEST = 3
-"""NICs that make a group; fewer are told apart one by one."""
+_SMALLEST, _LEAST_LEAF = 4, 16
+"""NICs that make a leaf: an eighth of the rail's, between these two. Fewer that are slow together are faults of their
+own: without a topology three bad cables must not become a switch."""
 _ORDERS = 8
 """Orders in which the pairs are tried: a wrong pair early in one of them spoils that colouring alone."""
 _CONNECTED = 0.9
@@ -37,7 +38,7 @@ def guesses(evidence: Evidence, deviation: Floats, smallest: Floats) -> list[Gue
     slow = deviation < -smallest
     found: list[Guess] = []
     for rail, pairs in _pairs_by_rail(evidence).items():
-        if slow[pairs].sum() >= _SMALLEST:
+        if slow[pairs].any():
             found += _touching(rail, pairs, evidence, slow)
             found += _between(rail, pairs, evidence, slow)
     return found
@@ -68,7 +69,7 @@ def _touching(rail: str, pairs: Ints, evidence: Evidence, slow: Flags) -> Iterat
             cleared |= {one, other}
     group = set(met) - cleared
     certain = {node for node in group if len(met[node]) > 1 and met[node] & cleared}
-    if len(certain) >= _SMALLEST:
+    if len(certain) >= _least(len(met)):
         touched = [index for index in pairs.tolist() if certain & set(_nodes(evidence, index))]
         yield _guess("leaf", rail, certain, _choices(len(met), len(group)), touched)
 
@@ -84,7 +85,7 @@ def _between(rail: str, pairs: Ints, evidence: Evidence, slow: Flags) -> Iterato
     side, joined = _coloured(len(names), edges, slow[pairs])
     crossing = side[edges[:, 0]] != side[edges[:, 1]]
     ones = int(side.sum())
-    if joined < _CONNECTED * len(names) or min(ones, len(names) - ones) < 2:
+    if joined < _CONNECTED * len(names) or min(ones, len(names) - ones) < min(_least(len(names)), len(names) // 4):
         return
     inner, outer = sorted(
         ({name for name in names if side[number[name]] == value} for value in (0, 1)), key=lambda each: len(each)
@@ -93,6 +94,10 @@ def _between(rail: str, pairs: Ints, evidence: Evidence, slow: Flags) -> Iterato
     yield _guess("uplink", rail, inner, cost, touched)
     if len(inner) > 0.4 * len(names):  # halves: which side's uplink it is cannot be known
         yield _guess("uplink", rail, outer, cost, touched)
+
+
+def _least(nics: int) -> int:
+    return min(_LEAST_LEAF, max(_SMALLEST, nics // 8))
 
 
 def _guess(kind: str, rail: str, group: set[str], cost: float, touched: Sequence[int]) -> Guess:

@@ -37,7 +37,7 @@ def test_a_run_is_kept_whole_and_once(tmp_path: Path) -> None:
         assert [point.busbw for point in history.trend(series_of(one()))] == [46.0, 45.0, None]
         assert len(history.before(series_of(one())).values) == 2
         assert len(history.before(series_of(one())).runs) == 1
-        assert history.runs()[0].verdict == {"verdict": "healthy"}
+        assert history.runs()[0].summary == {"verdict": "healthy"}
 
 
 def test_file_and_folder_are_their_owners_alone(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_retention_forgets_points_and_keeps_medians(tmp_path: Path) -> None:
         assert history.prune(keep_days=4) == 5
         assert kept(history) == 5
         assert len(history.before(series_of(one())).runs) == 10
-        assert [bool(row.verdict) for row in history.runs()] == [True] * 5 + [False] * 5
+        assert [bool(row.summary) for row in history.runs()] == [True] * 5 + [False] * 5
 
 
 def test_what_acting_remembers_is_replaced_whole(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from conf.fabric import load
 from nccltest.__main__ import PROBE
 from nccltest.baseline import ENOUGH, baseline
-from nccltest.conclude import conclude, line_rate, record
+from nccltest.conclude import conclude, line_rate
 from nccltest.cusum import drift
 from nccltest.detector import CONFIRMATIONS, confirmed, screened
 from nccltest.expect import expected_busbw, wire_rate
@@ -26,6 +26,7 @@ from nccltest.history import History
 from nccltest.judge import Before, Judgement, Series, judge, series_of, to_confirm
 from nccltest.judge_sim import detection, drifts
 from nccltest.model import Fingerprint, GroupKind, Measurement, Member, Outcome, write_measurements
+from nccltest.remember import remember
 from tuner.cli import run
 
 ROOT = Path(__file__).parents[2]
@@ -289,28 +290,28 @@ def test_a_series_of_days_learns_then_alarms_and_does_not_get_used_to_it(history
     for each in days(20):
         made = conclude(each, history=history)
         assert made.healthy, made.judgements
-        assert record(made, history)
+        assert remember(made, history)
     for day in range(20, 50):
         (run_,) = days(1, 40.0, start=day)
         made = conclude(run_, history=history)
         assert {each.status for each in made.judgements} == {"regressed"}, day
-        record(made, history)
+        remember(made, history)
 
 
 def test_the_same_run_judged_twice_says_the_same_and_counts_once(history: History) -> None:
     for each in days(20):
-        record(conclude(each, history=history), history)
+        remember(conclude(each, history=history), history)
     (slow,) = days(1, 40.0, start=20)
     first = conclude(slow, history=history)
-    assert record(first, history)
+    assert remember(first, history)
     again = conclude(slow, history=history)
     assert again.judgements == first.judgements
-    assert not record(again, history)
+    assert not remember(again, history)
 
 
 def test_accepting_a_level_begins_anew(history: History) -> None:
     for each in days(20):
-        record(conclude(each, history=history), history)
+        remember(conclude(each, history=history), history)
     assert history.accept(1.7e9 + 86_400 * 19.5, "%rail1") == 1
     (slow,) = days(1, 40.0, start=20)
     statuses = {each.series.rail: each.status for each in conclude(slow, history=history).judgements}
@@ -320,7 +321,7 @@ def test_accepting_a_level_begins_anew(history: History) -> None:
 
 def test_whole_groups_alone_cannot_tell_a_node_from_everything(history: History) -> None:
     for each in days(20):
-        record(conclude(each, history=history), history)
+        remember(conclude(each, history=history), history)
     (slow,) = days(1, 30.0, start=20)
     verdict = conclude(slow, history=history).verdict
     assert verdict.verdict == "ambiguous"

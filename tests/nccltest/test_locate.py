@@ -180,6 +180,13 @@ def test_groups_are_inferred_without_a_topology() -> None:
     assert blamed(verdict) == {("leaf", "gpu-[0009-0016]/rail0")}
 
 
+def test_three_bad_cables_are_no_leaf() -> None:
+    cluster = Cluster(64, rails=4, per_leaf=16)
+    names = [f"gpu-00{i}/rail2" for i in (11, 29, 47)]
+    verdict = locate(evidence(*(Fault("nic", name) for name in names), cluster=cluster))
+    assert blamed(verdict) == {("nic", name) for name in names}
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.randoms(use_true_random=False), st.floats(0.01, 1000))
 def test_neither_order_nor_unit_matters(random: Random, unit: float) -> None:

@@ -1,0 +1,94 @@
+"""The HTML page: one file, no script, nothing fetched. Names in it are other people's; the template escapes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from conf.units import format_bytes
+from nccltest.conclude import Conclusion
+from nccltest.history import History
+from nccltest.judge import Judgement, Series, bad
+from nccltest.locate.cabling import Cabling
+from nccltest.model import Measurement
+from nccltest.report.chart import Trend, heatmap, trend
+from nccltest.report.terminal import headline, name_of
+
+__all__ = ["page"]
+
+_MOST_TRENDS, _MOST_ROWS = 24, 200
+
+
+@dataclass(frozen=True)
+class _Moved:
+    where: str
+    name: str
+    value: int
+    groups: int
+
+
+def page(conclusion: Conclusion, cabling: Cabling, history: History | None, smallest: float = 0.04) -> str:
+    """The page's text."""
+    environment = Environment(
+        loader=PackageLoader("nccltest.report", "."),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["size"] = format_bytes
+    environment.filters["name"] = name_of
+    told = bad(conclusion.judgements)
+    return environment.get_template("page.html").render(
+        run=conclusion,
+        when=_when(conclusion.time),
+        headline=headline(conclusion.verdict),
+        counts=Counter(each.status for each in conclusion.judgements),
+        told=told[:_MOST_ROWS],
+        more=len(told) - _MOST_ROWS,
+        heatmap=heatmap([one for one in conclusion.measurements if one.purpose != "confirm"], cabling),
+        trends=_trends(conclusion, history, smallest) if history else [],
+        counters=_counters(conclusion.measurements)[:_MOST_ROWS],
+        remarks=_remarks(conclusion.measurements)[:_MOST_ROWS],
+        fingerprints=sorted({one.fingerprint for one in conclusion.measurements}, key=lambda each: each.key),
+    )
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC") if seconds else "time unknown"
+
+
+def _trends(conclusion: Conclusion, history: History, smallest: float) -> list[Trend]:
+    """The run's series, regressed ones first."""
+    order: dict[Series, Judgement] = {}
+    for each in sorted(conclusion.judgements, key=lambda one: (one.status != "regressed", one.series)):
+        order.setdefault(each.series, each)
+    drawn = (trend(_title(series), history.trend(series), smallest) for series in list(order)[:_MOST_TRENDS])
+    return [each for each in drawn if each]
+
+
+def _title(series: Series) -> str:
+    return f"{series.test}, {series.group}, {series.rail or 'all rails'}, {format_bytes(series.size)}"
+
+
+def _counters(measurements: Sequence[Measurement]) -> list[_Moved]:
+    """What moved on each NIC, summed over the run; bytes and packets, which always do, left out."""
+    total: dict[tuple[str, str], int] = {}
+    seen: Counter[tuple[str, str]] = Counter()
+    for delta in (each for one in measurements for each in one.counters):
+        if delta.name.endswith(("_bytes", "_packets")):
+            continue
+        key = (f"{delta.node}/{delta.rail}", delta.name)
+        total[key] = total.get(key, 0) + delta.value
+        seen[key] += 1
+    moved = [_Moved(where, name, value, seen[where, name]) for (where, name), value in total.items() if value]
+    return sorted(moved, key=lambda each: (-abs(each.value), each.where, each.name))
+
+
+def _remarks(measurements: Sequence[Measurement]) -> list[tuple[Any, int]]:
+    return Counter(each for one in measurements for each in one.remarks).most_common()
