@@ -24,6 +24,7 @@ from tests.bench.contenders import ByAgent, Contender, IpBatch, ReferenceChain, 
 from tests.bench.crowd import crowd
 from tests.bench.soak import pss, soak
 from tests.netns.agents import Agent, running
+from tests.tuner.lint.big import curve as linting
 from tests.world import CNI_PLUGINS, ROOT, Host, Ns, World
 
 Times = dict[str, dict[str, list[float]]]
@@ -59,6 +60,7 @@ def main() -> int:
             _held(agent, host, max(5, options.rounds // 2), console, progress)
             _memory(agent, console)
         here.close()
+    linting()
     return 0 if options.no_micro else _micro()
 
 
