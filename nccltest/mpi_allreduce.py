@@ -100,6 +100,7 @@ def header(options: Options, ranks: Sequence[tuple[int, str]]) -> str:
     by_factor = options.step_factor > 1
     step = f"{options.step_factor}(factor)" if by_factor else f"{options.step_bytes}(bytes)"
     lines = [
+        "# Collective test starting: all_reduce_perf",
         f"# nThread 1 nGpus 1 minBytes {options.min_bytes} maxBytes {options.max_bytes} step: {step} warmup iters: "
         f"{options.warmups} iters: {options.iterations} agg iters: 1 validation: {options.check} graph: 0",
         "#",
@@ -150,7 +151,11 @@ def footer(rows: Sequence[Row], ranks: int) -> str:
     halves = [(row.elements * WORD, half) for row in rows for half in (row.out_of_place, row.in_place)]
     wrong = sum(half.wrong or 0 for _, half in halves)
     mean = sum(algbw(size, half.seconds) for size, half in halves) / max(len(halves), 1) / 1e9 * busbw_factor(ranks)
-    return f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}\n# Avg bus bandwidth    : {mean:g} \n#"
+    verdict = "FAILED" if wrong else "OK"
+    return (
+        f"# Out of bounds values : {wrong} {verdict}\n# Avg bus bandwidth    : {mean:g} \n#\n"
+        "# Collective test concluded: all_reduce_perf"
+    )
 
 
 def contribution(rank: int, count: int) -> array[float]:
@@ -186,6 +191,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     parser.add_argument("-n", "--iters", type=int, default=20, metavar="N")
     parser.add_argument("-w", "--warmup_iters", type=int, default=1, metavar="N")
     parser.add_argument("-c", "--check", type=int, default=1, metavar="N")
+    parser.add_argument("-g", "--ngpus", type=int, default=1, choices=[1], help="1: a rank is a process here")
     given = parser.parse_args(arguments)
     options = Options(
         given.minbytes, given.maxbytes, given.stepbytes, given.stepfactor, given.iters, given.warmup_iters, given.check

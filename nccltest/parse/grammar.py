@@ -63,6 +63,7 @@ RANK_ERROR = re.compile(
     r"unhandled (?:system|cuda) error|nccl(?:System|Internal|Remote)Error|Traceback \(most recent call last\)"
     r"|Invalid number of GPUs|invalid usage|^\w{0,80}Error: |CUDA error|Segmentation fault|Bus error|out of memory"
     r"|error while loading shared libraries|mpi_allreduce: no MPI|torch_allreduce: "
+    r"|unrecognized arguments|invalid option"
 )
 LAUNCHER_ERROR = re.compile(
     r"^(?:mpirun|mpiexec|prterun|orterun|prun)(?:\.real)?:? (?:was unable|noticed|detected|has exited)"

@@ -73,11 +73,11 @@ def test_many_wrong_elements_are_printed_as_nccl_tests_prints_them() -> None:
 
 def test_the_header_names_what_ran_and_where() -> None:
     lines = bench.header(OPTIONS, [(17, "pod0"), (4711, "pod1")]).splitlines()
-    assert lines[0] == (
+    assert lines[1] == (
         "# nThread 1 nGpus 1 minBytes 8388608 maxBytes 8388608 step: 2(factor) "
         "warmup iters: 1 iters: 5 agg iters: 1 validation: 1 graph: 0"
     )
-    assert lines[3:5] == [
+    assert lines[4:6] == [
         "#  Rank  0 Group  0 Pid     17 on       pod0 device  0 [0x00] CPU",
         "#  Rank  1 Group  0 Pid   4711 on       pod1 device  0 [0x00] CPU",
     ]
@@ -90,13 +90,16 @@ def test_the_header_names_what_ran_and_where() -> None:
     assert "step: 1048576(bytes)" in bench.header(OPTIONS._replace(step_factor=1), [])
 
 
+END = "#\n# Collective test concluded: all_reduce_perf"
+
+
 def test_the_footer_averages_every_row_and_both_halves() -> None:
     rows = [
         bench.Row(250_000, bench.Half(1e-3, 0), bench.Half(0.5e-3, 2)),  # 1 and 2 GB/s
         bench.Row(250_000, bench.Half(1e-3, 1), bench.Half(1e-3, None)),
     ]
-    assert bench.footer(rows, 2) == "# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 1.25 \n#"
-    assert bench.footer(rows[:0], 2) == "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0 \n#"
+    assert bench.footer(rows, 2) == "# Out of bounds values : 3 FAILED\n# Avg bus bandwidth    : 1.25 \n" + END
+    assert bench.footer(rows[:0], 2) == "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0 \n" + END
 
 
 @given(ranks=st.integers(1, 64), count=st.integers(1, 2000))
@@ -122,7 +125,16 @@ def test_a_chunk_in_the_wrong_place_is_wrong_data() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["-b", "2"], ["-b", "8M", "-e", "4M"], ["-n", "0"], ["-w", "-1"], ["-i", "0"], ["-b", "8Q"], ["--nonsense"]],
+    [
+        ["-b", "2"],
+        ["-b", "8M", "-e", "4M"],
+        ["-n", "0"],
+        ["-w", "-1"],
+        ["-i", "0"],
+        ["-b", "8Q"],
+        ["-g", "2"],
+        ["--nonsense"],
+    ],
 )
 def test_nonsense_is_usage_with_nccl_tests_exit_code(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
@@ -132,9 +144,9 @@ def test_nonsense_is_usage_with_nccl_tests_exit_code(arguments: list[str], capsy
 
 
 def test_flags_are_those_of_nccl_tests() -> None:
-    assert bench.parse_arguments(["-b", "1M", "-e", "8M", "-f", "2", "-n", "7", "-w", "3", "-c", "0"]) == bench.Options(
-        1 << 20, 8 << 20, 1 << 20, 2, 7, 3, 0
-    )
+    assert bench.parse_arguments(
+        ["-b", "1M", "-e", "8M", "-f", "2", "-n", "7", "-w", "3", "-c", "0", "-g", "1"]
+    ) == bench.Options(1 << 20, 8 << 20, 1 << 20, 2, 7, 3, 0)
     assert bench.parse_arguments([]) == bench.Options(32 << 20, 32 << 20, 1 << 20, 1, 20, 1, 1)
 
 
