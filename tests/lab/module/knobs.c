@@ -85,6 +85,8 @@ void sim_knobs_add(struct sim *s)
 
 	if (s->pf)
 		snprintf(name, sizeof(name), "sim%dv%d", s->card, s->vf);
+	else if (s->dev->dev_port)
+		snprintf(name, sizeof(name), "sim%dd%d", s->card, s->dev->dev_port);
 	else
 		snprintf(name, sizeof(name), "sim%d", s->card);
 	s->debug = debugfs_create_dir(name, root);
@@ -95,7 +97,7 @@ void sim_knobs_add(struct sim *s)
 	debugfs_create_u32("firmware", 0600, s->debug, &s->firmware);
 	debugfs_create_file("counters", 0200, s->debug, s, &counters_ops);
 	debugfs_create_file_unsafe("carrier", 0600, s->debug, s, &carrier_ops);
-	if (s->like == LIKE_MLX5 && !s->pf)
+	if (s->like == LIKE_MLX5 && !s->pf && !s->dev->dev_port)
 		add_cc_params(s);
 }
 

@@ -6,7 +6,8 @@
 static char *cards[SIM_CARDS];
 static int ncards;
 module_param_array(cards, charp, &ncards, 0444);
-MODULE_PARM_DESC(cards, "PCI functions to drive, as ADDRESS/LIKE/WIRE, e.g. 0000:24:00.0/mlx5/a; sim0 is the first");
+MODULE_PARM_DESC(cards, "PCI functions to drive, as ADDRESS/LIKE/WIRE, e.g. 0000:24:00.0/mlx5/a; sim0 is the first. "
+		 "WIRE+WIRE makes two ports of one function, as ConnectX-3 has them");
 
 LIST_HEAD(sim_functions);
 static DEFINE_SPINLOCK(sim_lock);
@@ -65,9 +66,8 @@ static void setup(struct net_device *dev)
 
 static void init_pf(struct sim *s)
 {
-	const u8 mac[ETH_ALEN] = { 0x02, 0x51, 0x52, 0x4f, 0x43, s->card };
+	const u8 mac[ETH_ALEN] = { 0x02, 0x51, 0x52, 0x4f, 0x43, s->card | s->dev->dev_port << 7 };
 
-	pci_sriov_set_totalvfs(s->pdev, SIM_VFS);
 	eth_hw_addr_set(s->dev, mac);
 	s->dev->netdev_ops = &sim_pf_ops;
 	sim_dcb_init(s);
@@ -85,7 +85,7 @@ static void init_vf(struct sim *s)
 	s->dev->netdev_ops = &sim_vf_ops;
 }
 
-static struct sim *make(struct pci_dev *pdev, struct sim *pf, int card, int vf)
+static struct sim *make(struct pci_dev *pdev, struct sim *pf, int card, int vf, int port)
 {
 	struct net_device *dev;
 	char name[IFNAMSIZ];
@@ -93,12 +93,15 @@ static struct sim *make(struct pci_dev *pdev, struct sim *pf, int card, int vf)
 
 	if (pf)
 		snprintf(name, sizeof(name), "sim%dv%d", card, vf);
+	else if (port)
+		snprintf(name, sizeof(name), "sim%dd%d", card, port);
 	else
 		snprintf(name, sizeof(name), "sim%d", card);
 	dev = alloc_netdev(sizeof(*s), name, NET_NAME_ENUM, setup);
 	if (!dev)
 		return NULL;
 	SET_NETDEV_DEV(dev, &pdev->dev);
+	dev->dev_port = port;
 	s = S(dev);
 	s->dev = dev;
 	s->pdev = pdev;
@@ -111,7 +114,8 @@ static struct sim *make(struct pci_dev *pdev, struct sim *pf, int card, int vf)
 	return s;
 }
 
-static int add(struct sim *s)
+/* One port: its network device, on the wire. */
+static int add_port(struct sim *s)
 {
 	int err;
 
@@ -119,16 +123,66 @@ static int add(struct sim *s)
 	err = register_netdev(s->dev);
 	if (err)
 		return err;
-	pci_set_drvdata(s->pdev, s);
 	netif_carrier_on(s->dev);
 	spin_lock_bh(&sim_lock);
 	list_add_tail_rcu(&s->list, &sim_functions);
 	spin_unlock_bh(&sim_lock);
 	sim_knobs_add(s);
+	return 0;
+}
+
+static void remove_port(struct sim *s)
+{
+	sim_knobs_del(s);
+	spin_lock_bh(&sim_lock);
+	list_del_rcu(&s->list);
+	spin_unlock_bh(&sim_lock);
+	unregister_netdev(s->dev);	/* waits for readers; the core flushes the APP and rewrite tables */
+}
+
+static int add(struct sim *s)
+{
+	int err;
+
+	err = add_port(s);
+	if (err)
+		return err;
+	if (s->second) {
+		err = add_port(s->second);
+		if (err) {
+			remove_port(s);
+			return err;
+		}
+	}
+	pci_set_drvdata(s->pdev, s);
 	err = sim_rdma_add(s);
 	if (err)
 		netdev_warn(s->dev, "no RDMA device: error %d\n", err);
 	return 0;
+}
+
+/* The second port of a card whose wire is "a+b"; the first keeps "a". */
+static int make_second(struct sim *s)
+{
+	char *wire = strchr(s->wire, '+');
+
+	if (!wire)
+		return 0;
+	s->second = make(s->pdev, NULL, s->card, -1, 1);
+	if (!s->second)
+		return -ENOMEM;
+	*wire++ = 0;
+	strscpy(s->second->wire, wire);
+	s->second->like = s->like;
+	init_pf(s->second);
+	return 0;
+}
+
+static void free_ports(struct sim *s)
+{
+	if (s->second)
+		free_netdev(s->second->dev);
+	free_netdev(s->dev);
 }
 
 static struct pci_driver driver;
@@ -161,16 +215,20 @@ static int probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		if (card < 0)
 			return card;
 	}
-	s = make(pdev, pf, card, vf);
+	s = make(pdev, pf, card, vf, 0);
 	if (!s)
 		return -ENOMEM;
 	s->like = like;
 	strscpy(s->wire, wire);
-	if (pf)
+	if (pf) {
 		init_vf(s);
-	else
+	} else {
+		pci_sriov_set_totalvfs(pdev, SIM_VFS);
 		init_pf(s);
-	err = pci_enable_device(pdev);
+	}
+	err = pf ? 0 : make_second(s);
+	if (!err)
+		err = pci_enable_device(pdev);
 	if (!err) {
 		pci_set_master(pdev);
 		err = add(s);
@@ -178,7 +236,7 @@ static int probe(struct pci_dev *pdev, const struct pci_device_id *id)
 			pci_disable_device(pdev);
 	}
 	if (err)
-		free_netdev(s->dev);
+		free_ports(s);
 	return err;
 }
 
@@ -189,14 +247,12 @@ static void remove(struct pci_dev *pdev)
 	if (!pdev->is_virtfn)
 		pci_disable_sriov(pdev);
 	sim_rdma_del(s);
-	sim_knobs_del(s);
-	spin_lock_bh(&sim_lock);
-	list_del_rcu(&s->list);
-	spin_unlock_bh(&sim_lock);
-	unregister_netdev(s->dev);	/* waits for readers; the core flushes the APP and rewrite tables */
+	if (s->second)
+		remove_port(s->second);
+	remove_port(s);
 	pci_set_drvdata(pdev, NULL);
 	pci_disable_device(pdev);
-	free_netdev(s->dev);
+	free_ports(s);
 }
 
 /* QEMU's igb and its VFs. PFs that cards= does not name, and their VFs, are left to the real driver. */

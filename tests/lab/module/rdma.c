@@ -24,6 +24,11 @@ static struct sim *sim_of(struct ib_device *ib)
 	return container_of(ib, struct sim_rdma, ib)->s;
 }
 
+static struct sim *port_of(struct ib_device *ib, u32 port)
+{
+	return port == 2 ? sim_of(ib)->second : sim_of(ib);
+}
+
 static int query_device(struct ib_device *ib, struct ib_device_attr *attr, struct ib_udata *udata)
 {
 	memset(attr, 0, sizeof(*attr));
@@ -36,7 +41,7 @@ static int query_device(struct ib_device *ib, struct ib_device_attr *attr, struc
 
 static int query_port(struct ib_device *ib, u32 port, struct ib_port_attr *attr)
 {
-	struct net_device *dev = sim_of(ib)->dev;
+	struct net_device *dev = port_of(ib, port)->dev;
 	bool up = netif_running(dev) && netif_carrier_ok(dev);
 
 	memset(attr, 0, sizeof(*attr));
@@ -180,11 +185,12 @@ static struct rdma_hw_stats *alloc_stats(struct ib_device *ib, u32 port)
 
 static int get_stats(struct ib_device *ib, struct rdma_hw_stats *stats, u32 port, int index)
 {
-	struct sim *s = sim_of(ib);
+	struct sim *s;
 	int i;
 
 	if (!port)
 		return -EOPNOTSUPP;
+	s = port_of(ib, port);
 	for (i = 0; i < N_RDMA; i++)
 		stats->value[i] = atomic64_read(&s->counters[FIRST_RDMA + i]);
 	return N_RDMA;
@@ -249,12 +255,14 @@ int sim_rdma_add(struct sim *s)
 		return -ENOMEM;
 	rdma->s = s;
 	rdma->ib.node_type = RDMA_NODE_IB_CA;
-	rdma->ib.phys_port_cnt = 1;
+	rdma->ib.phys_port_cnt = s->second ? 2 : 1;
 	rdma->ib.num_comp_vectors = 1;
 	rdma->ib.dev.parent = &s->pdev->dev;
 	set_guid(s, &rdma->ib);
 	ib_set_device_ops(&rdma->ib, &device_ops);
 	err = ib_device_set_netdev(&rdma->ib, s->dev, 1);
+	if (!err && s->second)
+		err = ib_device_set_netdev(&rdma->ib, s->second->dev, 2);
 	if (!err)
 		err = register_named(s, &rdma->ib);
 	if (err) {

@@ -47,6 +47,7 @@ struct sim {
 	struct net_device *dev;
 	struct pci_dev *pdev;
 	struct sim *pf;			/* NULL on a PF */
+	struct sim *second;		/* the other port of a PF with two; NULL on the second itself */
 	int card, vf;			/* vf is -1 on a PF */
 	enum sim_like like;
 	char wire[16];
