@@ -105,7 +105,7 @@ def _rdma(places: Mapping[int, str]) -> tuple[dict[int, HostRdma], bool]:
     with nldev.Rdma() as connection:
         found = {
             port.netdev_index: HostRdma(
-                device.dev_index, device.name, device.node_guid, places.get(port.netdev_index, "")
+                device.dev_index, device.name, device.node_guid, places.get(port.netdev_index, ""), port.number
             )
             for device in nldev.devices(connection)
             for port in nldev.ports(connection, device)
@@ -131,7 +131,7 @@ def _has_gid(step: AwaitGid, sysfs: str) -> bool:
     from host import rdma
 
     try:
-        return rdma.find_gid(step.device, step.address, sysfs=sysfs) is not None
+        return rdma.find_gid(step.device, step.address, step.port, sysfs=sysfs) is not None
     except HostError:
         return False  # the device is not there
 

@@ -143,6 +143,31 @@ def problems(rails: Sequence[Rail], view: HostView, taken: frozenset[str]) -> li
             findings.append(Finding(where, f"NIC {rail.nic} is already used by rail {seen[device.ifindex]}"))
         seen.setdefault(device.ifindex, rail.name)
         findings += [Finding(where, sentence) for sentence in _unfit(rail, device, view)]
+    return findings + _split_devices(rails, view)
+
+
+def _whole(rails: Sequence[Rail], view: HostView) -> list[tuple[Rail, NetDev, HostRdma]]:
+    """The rails whose RDMA devices would move, with their NICs and devices."""
+    found = [(rail, nic_of(rail, view)) for rail in rails if rail.mode in WHOLE and view.exclusive]
+    return [(rail, nic, view.rdma[nic.ifindex]) for rail, nic in found if nic and nic.ifindex in view.rdma]
+
+
+def _split_devices(rails: Sequence[Rail], view: HostView) -> list[Finding]:
+    """RDMA devices with several ports that would go into the pod with less than all of them, or under two names."""
+    findings = []
+    moving = _whole(rails, view)
+    taken = {nic.ifindex for _, nic, _ in moving}
+    for rail, _, device in moving:
+        ports = {index for index, each in view.rdma.items() if each.dev_index == device.dev_index}
+        left = sorted(each.name for each in view.devices if each.ifindex in ports - taken)
+        names = {other.rdma_name for other, _, each in moving if each.dev_index == device.dev_index} - {""}
+        if left:
+            told = f"RDMA device {device} is also that of {', '.join(left)} and would go into the pod with it"
+            findings.append(
+                Finding(f"rail {rail.name}", f"{told}; give the pod all of its ports, or share RDMA devices")
+            )
+        if rail.rdma_name and len(names) > 1:
+            findings.append(Finding(f"rail {rail.name}", f"rdmaName: {device} cannot be {' and '.join(sorted(names))}"))
     return findings
 
 
@@ -226,6 +251,7 @@ def plan(
     addresses: list[Step] = []
     ups: list[Step] = []
     routing: list[Step] = []
+    names = {device.dev_index: rail.rdma_name for rail, _, device in _whole(rails, view) if rail.rdma_name}
     for rail in rails:
         device = nic_of(rail, view)
         assert device is not None  # noqa: S101 - problems() found nothing
@@ -236,7 +262,7 @@ def plan(
             unbinds += again[:1]
             binds += again[1:]
         links.append(_link(rail, device, view, group))
-        moves, waits = _rdma(rail, device, view, own)
+        moves, waits = _rdma(rail, device, view, own, names)
         rdma += moves
         gids += waits
         settings.append(_settings(rail, device))
@@ -291,15 +317,20 @@ def _vf(rail: Rail, device: NetDev, view: HostView) -> tuple[SetVf, list[Step]]:
     return told, [UnbindVf(bind.rail, bind.pci, bind.driver), bind]
 
 
-def _rdma(rail: Rail, device: NetDev, view: HostView, leases: Sequence[Lease]) -> tuple[list[Step], list[Step]]:
-    """The move of a NIC's RDMA device, if it has one that must move, and the GIDs that its addresses must get."""
+def _rdma(
+    rail: Rail, device: NetDev, view: HostView, leases: Sequence[Lease], names: Mapping[int, str]
+) -> tuple[list[Step], list[Step]]:
+    """The move of a NIC's RDMA device, if it has one that must move, and the GIDs that its addresses must get.
+
+    ``names``: what devices are to be called in the pod, by their index.
+    """
     found = view.rdma.get(device.ifindex)
     if found is None or rail.mode not in WHOLE:
         return [], []
-    name = (rail.rdma_name or found.name) if view.exclusive else found.name
+    name = names.get(found.dev_index, found.name)
     moves: list[Step] = [MoveRdma(rail.name, found, name)] if view.exclusive else []
     addresses = [lease.prefix.partition("/")[0] for lease in leases]
-    return moves, [AwaitGid(rail.name, name, address, view.exclusive) for address in addresses]
+    return moves, [AwaitGid(rail.name, name, address, view.exclusive, found.port) for address in addresses]
 
 
 def _settings(rail: Rail, device: NetDev) -> SetConf:

@@ -11,12 +11,15 @@ import errno
 import os
 import time
 from collections.abc import Sequence
+from typing import TypeVar
 
 from cni.steps import HostRdma, MoveRdma, RestoreRdma
 from host import netns, nldev, rdma
 from host.errors import HostError
 
 __all__ = ["RdmaMover"]
+
+_Step = TypeVar("_Step", MoveRdma, RestoreRdma)
 
 _RETURN_WAIT = 2.0  # seconds for the kernel to bring the device of a dying namespace home
 _POLL = 0.05
@@ -34,7 +37,7 @@ class RdmaMover:
             return
         with nldev.Rdma() as host:
             here = nldev.devices(host)
-            moving = [(step, _must_find(step.device, here)) for step in steps]
+            moving = [(step, _must_find(step.device, here)) for step in _one_each(steps)]
             host.run([nldev.move(each.dev_index, self._pod.fd, target=each.name) for _, each in moving])
         renames = [nldev.rename(each.dev_index, step.name) for step, each in moving if step.name != each.name]
         if renames:
@@ -46,7 +49,7 @@ class RdmaMover:
         if not steps:
             return
         if self._pod is not None:
-            self._bring_home([step.device for step in steps])
+            self._bring_home([step.device for step in _one_each(steps)])
         deadline = time.monotonic() + _RETURN_WAIT
         with nldev.Rdma() as host:
             for step in steps:
@@ -78,6 +81,11 @@ class RdmaMover:
             with rdma.sysfs_of(self._pod) as sysfs:  # the host's mount does not show the pod's devices
                 found = [(device, _find(device, here, sysfs)) for device in devices]
         return [(device, each) for device, each in found if each is not None]
+
+
+def _one_each(steps: Sequence[_Step]) -> list[_Step]:
+    """Without further rails of one device, which has a port for each of them."""
+    return list({step.device.dev_index: step for step in reversed(steps)}.values())[::-1]
 
 
 def _find(device: HostRdma, devices: Sequence[nldev.Device], sysfs: str = "/sys") -> nldev.Device | None:

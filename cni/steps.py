@@ -73,6 +73,8 @@ class HostRdma(NamedTuple):
     node_guid: str
     pci: str = ""
     """What it is found by once its driver was bound again, which gives it another index; empty where unknown."""
+    port: int = 1
+    """The port of it that is the NIC's: a function with two ports has one device for both."""
 
     def __str__(self) -> str:
         return self.name
@@ -126,9 +128,11 @@ class AwaitGid(NamedTuple):
     address: str
     inside: bool
     """Whether the device is the pod's alone (exclusive mode) and so only to be seen from there."""
+    port: int = 1
 
     def __str__(self) -> str:
-        return f"await the RoCE v2 GID of {self.address} on {self.device}"
+        port = f" port {self.port}" if self.port != 1 else ""
+        return f"await the RoCE v2 GID of {self.address} on {self.device}{port}"
 
 
 class SetVf(NamedTuple):

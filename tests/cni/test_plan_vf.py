@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from cni.netconf import Rail
-from cni.plan import VF_STATE, HostView, VfSeat, plan, problems
-from cni.steps import BindVf, HostRdma, MoveLink, MoveRdma, SetVf, Step, UnbindVf
+from cni.plan import VF_STATE, HostView, Lease, VfSeat, plan, problems
+from cni.steps import AwaitGid, BindVf, HostRdma, MoveLink, MoveRdma, SetVf, Step, UnbindVf
 from cni.vfconf import VfSettings
 from host.sriov import VfState
 from tests.cni.hosts import netdev
@@ -104,3 +104,58 @@ def test_infiniband_is_no_rail(mode: str) -> None:
     ipoib = view.devices[1]._replace(mac=":".join(["80"] * 20))
     (finding,) = problems([rail(mode=mode)], view._replace(devices=(view.devices[0], ipoib)), frozenset())
     assert str(finding) == "rail rail0: NIC pf0v0 is InfiniBand (IPoIB), not Ethernet; a rail is RoCE"
+
+
+PORT = netdev("enp65s0", 5, pci="0000:41:00.0"), netdev("enp65s0d1", 6, pci="0000:41:00.0")
+
+
+def dual(*, exclusive: bool = True) -> HostView:
+    """A NIC with two ports and one RDMA device."""
+    device = HostRdma(0, "mlx4_0", GUID, "0000:41:00.0")
+    ports = {5: device, 6: device._replace(port=2)}
+    return HostView(PORT, (), frozenset(), rdma=MappingProxyType(ports), exclusive=exclusive)
+
+
+def ports(*names: str) -> list[Rail]:
+    """The two ports as rails; ``names``: their RDMA devices' in the pod."""
+    found = [rail(name=f"rail{n}", nic=each.name, mode="host-device") for n, each in enumerate(PORT)]
+    return [each._replace(rdma_name=name) for each, name in zip(found, names, strict=False)]
+
+
+def test_both_ports_of_a_device_go_under_one_name_and_await_their_own_gids() -> None:
+    rails = ports("r", "")
+    assert problems(rails, dual(), frozenset()) == []
+    leases = {each.name: [Lease(each.name, f"10.20{n}.0.2/24", "", "")] for n, each in enumerate(rails)}
+    done = plan(rails, dual(), leases, group=1, table_base=None, numbers={"rail0": 0, "rail1": 1})
+    assert [(step.rail, step.name) for step in done if isinstance(step, MoveRdma)] == [("rail0", "r"), ("rail1", "r")]
+    assert [str(step) for step in done if isinstance(step, AwaitGid)] == [
+        "await the RoCE v2 GID of 10.200.0.2 on r",
+        "await the RoCE v2 GID of 10.201.0.2 on r port 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rails", "view", "told"),
+    [
+        (ports("", "")[:1], dual(exclusive=False), []),
+        (
+            ports("", "")[1:],
+            dual(),
+            [
+                "rail rail1: RDMA device mlx4_0 is also that of enp65s0 and would go into the pod with it; "
+                "give the pod all of its ports, or share RDMA devices"
+            ],
+        ),
+        (
+            ports("r", "s"),
+            dual(),
+            [
+                "rail rail0: rdmaName: mlx4_0 cannot be r and s",
+                "rail rail1: rdmaName: mlx4_0 cannot be r and s",
+            ],
+        ),
+    ],
+    ids=["shared", "one port", "two names"],
+)
+def test_a_device_of_two_ports_is_one(rails: list[Rail], view: HostView, told: list[str]) -> None:
+    assert [str(finding) for finding in problems(rails, view, frozenset())] == told

@@ -54,14 +54,14 @@ NICS = st.builds(
     addresses=st.lists(TEXT, max_size=3).map(tuple),
     conf4=PAIRS,
 )
-RDMA = st.builds(HostRdma, NUMBER, TEXT, TEXT, TEXT)
+RDMA = st.builds(HostRdma, NUMBER, TEXT, TEXT, TEXT, NUMBER)
 VALUES = st.tuples(NUMBER, TEXT, NUMBER)
 STEPS: st.SearchStrategy[Step] = st.one_of(
     st.builds(SetVf, TEXT, TEXT, TEXT, NUMBER, VALUES, VALUES, TEXT),
     st.builds(UnbindVf, TEXT, TEXT, TEXT),
     st.builds(BindVf, TEXT, TEXT, TEXT, TEXT),
     st.builds(MoveRdma, TEXT, RDMA, TEXT),
-    st.builds(AwaitGid, TEXT, TEXT, TEXT, st.booleans()),
+    st.builds(AwaitGid, TEXT, TEXT, TEXT, st.booleans(), NUMBER),
     st.builds(CreateLink, TEXT, TEXT, TEXT, NUMBER, NUMBER, TEXT, NUMBER),
     st.builds(MoveLink, TEXT, NICS),
     st.builds(RestoreLink, TEXT, NICS),
