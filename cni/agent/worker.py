@@ -176,7 +176,7 @@ class _Worker:
         except ValueError as error:
             raise _RefusedError(str(error)) from error
         mine = view.look(task.env.get("CNI_NETNS", ""), self._setting.state_dir)
-        reason = view.difference(plugin, mine) or _foreign(plugin, mine, raw)
+        reason = view.difference(plugin, mine) or _foreign(plugin, mine, raw, self._setting.socket)
         if reason:
             raise _RefusedError(reason)
 
@@ -196,15 +196,20 @@ class _Worker:
                 print(f"roceway-agent: {hook.__module__}: {error!r}", file=sys.stderr)
 
 
-def _foreign(plugin: view.View, mine: view.View, raw: dict[str, Any]) -> str:
+def _foreign(plugin: view.View, mine: view.View, raw: dict[str, Any], socket_path: str) -> str:
     """What an agent in a container leaves to the plugin: what it would do to files that may not be the host's."""
     if plugin.mounts == mine.mounts:
         return ""
-    runtime = raw.get("runtimeConfig")
+    runtime, rails, run_dir = raw.get("runtimeConfig"), raw.get("rails"), raw.get("runDir")
+    modes = {rail.get("mode") for rail in rails if isinstance(rail, dict)} if isinstance(rails, list) else set()
     if isinstance(runtime, dict) and runtime.get("CNIDeviceInfoFile"):
         return "a device-info file is asked for, and the agent has mounts of its own"
-    if _has_ipv6(raw) and not _writes_sysctl():
+    if isinstance(run_dir, str) and not run_dir.startswith(f"{os.path.dirname(socket_path)}/"):
+        return f"run directories go to {run_dir}, which need not be the host's for the agent"
+    if _has_ipv6(raw) and not _is_writable("/proc/sys"):
         return "IPv6 settings are asked for, and /proc/sys is read-only for the agent"
+    if "sriov" in modes and not _is_writable("/sys"):
+        return "a VF is asked for, and /sys is read-only for the agent"
     return ""
 
 
@@ -214,8 +219,8 @@ def _has_ipv6(raw: dict[str, Any]) -> bool:
     return any("::" in str(ipam) for ipam in ipams)
 
 
-def _writes_sysctl() -> bool:
-    return not os.statvfs("/proc/sys").f_flag & os.ST_RDONLY
+def _is_writable(mount: str) -> bool:
+    return not os.statvfs(mount).f_flag & os.ST_RDONLY
 
 
 def _decoded(stdin: bytes) -> dict[str, Any]:
