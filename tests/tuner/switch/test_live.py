@@ -69,7 +69,7 @@ def the_switch(switch: Switch | None) -> Switch:
     return switch
 
 
-@needs("redis-server")
+@needs("redis-check-rdb")
 @pytest.mark.parametrize("way", ["tcp", "unix"])
 def test_a_sonic_is_read_from_its_databases(tmp_path: Path, way: str) -> None:
     with redis_server(tmp_path) as (port, path):
@@ -93,7 +93,7 @@ def test_a_sonic_is_read_from_its_databases(tmp_path: Path, way: str) -> None:
     assert (running.xoff, running.pool and running.pool.size) == (38912, 1_000_000)
 
 
-@needs("redis-server")
+@needs("redis-check-rdb")
 def test_a_password_comes_from_the_environment_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with redis_server(tmp_path, password="s3cret") as (port, _):
         fill(port, "s3cret")
@@ -120,7 +120,7 @@ def test_a_switch_that_cannot_be_reached_is_one_finding(tmp_path: Path, kind: st
     assert str(port) in finding.message
 
 
-@needs("redis-server")
+@needs("redis-check-rdb")
 def test_live_and_saved_switches_come_back_in_their_order(tmp_path: Path) -> None:
     (tmp_path / "saved.json").write_text(json.dumps({"PORT": {"Ethernet0": {}}}))
     with redis_server(tmp_path) as (port, _):
