@@ -48,7 +48,8 @@ def make(folder: str) -> None:
     HostError when it cannot be made.
     """
     try:
-        os.makedirs(folder, mode=0o755, exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
+        os.chmod(folder, 0o755)  # noqa: S103 - whatever the umask: who works in a container need not be root
     except OSError as error:
         raise HostError("make the run directory", folder, error.errno or 0) from error
 
@@ -76,8 +77,9 @@ def _write(path: str, text: str) -> None:
     fresh = f"{path}.{os.getpid()}"
     with suppress(FileNotFoundError):
         os.unlink(fresh)
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o444), "w") as file:
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o400), "w") as file:
         file.write(text)
+        os.fchmod(file.fileno(), 0o444)
     os.replace(fresh, path)
 
 

@@ -33,7 +33,14 @@ _RTGEN = b"\0\0\0\0"  # struct rtgenmsg, padded
 
 
 class AllNamespaces(Route):
-    """A socket of its maker's namespace that hears of those it follows. Not for requests while it listens."""
+    """A socket of its maker's namespace that hears of those it follows. Not for requests while it listens.
+
+    PermissionError without CAP_NET_BROADCAST.
+    """
+
+    every = 60.0
+    """Seconds after which a namespace is worth a look though nothing was heard: sysctls have no notification."""
+    account = ""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol, Self
 
 from cni import gather
 from cni.agent.parts import Finished
@@ -32,8 +32,6 @@ from host.netns import Netns
 
 __all__ = ["Drift", "rails_of", "repairable"]
 
-_EVERY = 60.0
-"""Seconds between two looks at a pod of which the kernel says nothing (sysctls have no notification)."""
 _PATIENCE = 0.3  # seconds: a change comes as a burst of notifications
 _TRAINING = 5.0
 """Seconds after ADD in which a missing carrier is no news (as CHECK allows)."""
@@ -72,6 +70,44 @@ def repairable(steps: Sequence[Step], view: PodView) -> list[Step]:
         if (isinstance(step, AddRoute) and step.rail not in broken)
         or (isinstance(step, AddRule) and step.source.partition("/")[0] in sound)
     ]
+
+
+class Ears(Protocol):
+    """What says that something has changed."""
+
+    every: float
+    """Seconds between two looks at a pod of which nothing is heard."""
+    account: str
+    """What is wrong with the hearing."""
+
+    def __enter__(self) -> Self:
+        """For a ``with`` block."""
+
+    def __exit__(self, *_: object) -> None:
+        """Stop listening."""
+
+    def wait(self, seconds: float) -> set[int]:
+        """Numbers of the namespaces of which something was heard."""
+
+
+class _Deaf:
+    """Without CAP_NET_BROADCAST: pods are looked at often instead."""
+
+    every = 10.0
+    account = "no CAP_NET_BROADCAST: pods are looked at every 10 s, not when the kernel notifies"
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stopping = stopping
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def wait(self, seconds: float) -> set[int]:
+        self._stopping.wait(seconds)
+        return set()
 
 
 class Drift:
@@ -117,10 +153,10 @@ class Drift:
     def _live(self) -> None:
         while not self._stopping.is_set():
             try:
-                with AllNamespaces() as ears:
+                with self._ears() as ears:
                     while not self._stopping.is_set():
                         self.turn(ears, time.time())
-                        self._account = ""
+                        self._account = ears.account
             except (HostError, Busy) as error:
                 self._account = str(error)
             except Exception as error:  # noqa: BLE001 - the thread must live
@@ -128,7 +164,13 @@ class Drift:
                 self._account = repr(error)
             self._stopping.wait(1.0)
 
-    def turn(self, ears: AllNamespaces, now: float) -> None:
+    def _ears(self) -> Ears:
+        try:
+            return AllNamespaces()
+        except PermissionError:
+            return _Deaf(self._stopping)
+
+    def turn(self, ears: Ears, now: float) -> None:
         """Listen for a second, then look at every pod of which something was heard, or nothing for long."""
         heard = ears.wait(1.0)
         if heard:
@@ -137,7 +179,7 @@ class Drift:
         attachments = self._attached()
         self._follow(attachments)
         for each in attachments:
-            due = now - self._looked.get(each.id, 0.0) >= _EVERY
+            due = now - self._looked.get(each.id, 0.0) >= ears.every
             if due or LOST in heard or self._numbers.get(each.id) in heard or self.found.get(each.id):
                 self._looked[each.id] = now
                 self._look(each, now)

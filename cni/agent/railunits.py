@@ -74,8 +74,8 @@ def char_devices(rdma_devices: Iterable[str], root: str = "/") -> list[str]:
         for name in sorted(_names(os.path.join(root, "sys/class", kind)))
         if _text(os.path.join(root, "sys/class", kind, name, "ibdev")) in wanted
     ]
-    common = f"{_DEV}/{_COMMON}"
-    return [*found, *([common] if found and os.path.exists(os.path.join(root, common.lstrip("/"))) else [])]
+    shared = found and os.path.exists(os.path.join(root, "sys/class/misc", _COMMON))  # the agent may have no such /dev
+    return [*found, *([f"{_DEV}/{_COMMON}"] if shared else [])]
 
 
 def _names(folder: str) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +181,16 @@ def test_a_run_directory_that_cannot_be_filled_fails_the_pod_whole(node: Node, p
     assert "run directory" in answer.body["msg"]
     assert [device["ifname"] for device in pod.json("link")] == ["lo"]
     assert rows(node.host) == EMPTY
+
+
+def test_a_run_directory_is_readable_whatever_the_umask(node: Node, pod: Ns) -> None:
+    """A service manager gives the agent 0077; who trains in the container need not be root."""
+    node.given(("uid-0", "main", "roceway.io/rail", ["rail0"]))
+    umask = os.umask(0o077)
+    try:
+        node.call("ADD", node.conf(), pod)
+    finally:
+        os.umask(umask)
+    folder = node.run_dir / "rail0"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o444}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 import subprocess
 import tempfile
 import time
@@ -31,7 +32,7 @@ from host.allns import AllNamespaces, number_of
 from host.netlink import Route
 from host.netns import Netns, identity
 from tests.cni.agent.kubelet import handler, wait_for
-from tests.netns.support import EMPTY, added, deleted, rows, within
+from tests.netns.support import EMPTY, added, deleted, in_child, rows, within
 from tests.world import Host, Ns, World
 
 
@@ -440,3 +441,36 @@ def test_a_node_without_a_configuration_says_so(host: Host, tmp_path: Path) -> N
         installed(host, tmp_path)
         lookout.refresh()
         assert (lookout.problem(), [rail.name for rail in lookout.view]) == ("", ["rail0", "rail1"])
+
+
+def test_without_the_capability_to_hear_pods_are_looked_at_often(host: Host, pod: Ns, told: Told) -> None:
+    """In a child that gave CAP_NET_BROADCAST away, as a manifest without it leaves the agent."""
+
+    def work() -> None:
+        import ctypes
+
+        from host.allns import AllNamespaces
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this thread
+        data = ctypes.create_string_buffer(24)
+        assert libc.capget(header, data) == 0
+        words = list(struct.unpack("=6I", data.raw))
+        words[0] &= ~(1 << 11)  # CAP_NET_BROADCAST, effective
+        words[1] &= ~(1 << 11)
+        assert libc.capset(header, struct.pack("=6I", *words)) == 0
+        with pytest.raises(PermissionError):
+            AllNamespaces()
+        drift = Drift(str(host.state), repair=False, told=told)
+        with within(host.ns), drift._ears() as ears:
+            assert "no CAP_NET_BROADCAST" in ears.account
+            drift._stopping.set()  # its ears wait for nothing
+            drift.turn(ears, 1000.0)
+            pod.ip("link", "del", "rail0")
+            drift.turn(ears, 1005.0)
+            assert list(drift.found.values()) == [()]
+            drift.turn(ears, 1011.0)
+            assert any(drift.found.values())
+
+    added(host, host.conf(), netns=pod)
+    assert in_child(work) == 0

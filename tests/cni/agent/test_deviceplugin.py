@@ -93,8 +93,7 @@ class Rig:
                 folder = self.folder / "root/sys/class" / kind / name
                 folder.mkdir(parents=True)
                 (folder / "ibdev").write_text(f"mlx5_{number}\n")
-        (self.folder / "root/dev/infiniband").mkdir(parents=True)
-        (self.folder / "root/dev/infiniband/rdma_cm").touch()
+        (self.folder / "root/sys/class/misc/rdma_cm").mkdir(parents=True)
 
 
 @pytest.fixture
