@@ -16,6 +16,7 @@ TUNE = Program(
         "apply": "make this host what fabric.yaml says, or leave it as it was",
         "verify": "is this host what fabric.yaml says?",
         "rollback": "back to what this host was before an apply",
+        "watch": "stay, and say what happens to the rails' QoS",
         "lint": "where hosts and switches disagree with fabric.yaml and with each other",
         "headroom": "bytes behind a pause threshold, and whether ECN comes before PFC",
         "render": "the configuration that fabric.yaml calls for on a switch",

@@ -17,7 +17,7 @@ from tuner.dcb import dcbx_in, fields
 from tuner.drivers import adapter
 from tuner.machine import facts, integer, number, sysctls
 from tuner.nic import Ecn, HostQos, NicQos, Pause, Tos
-from tuner.users import users
+from tuner.users import ABSENT, users
 
 __all__ = ["Doors", "gather", "place", "refresh"]
 
@@ -78,7 +78,7 @@ def gather(
     nics = []
     for name, (netdev, address) in wanted:
         seen = _nic(doors, netdev, address, devices.get(address), addresses)
-        nics.append(replace(seen, rail=(rails or {}).get(name), in_use=held.get(address)))
+        nics.append(replace(seen, rail=(rails or {}).get(name), in_use=held.get(address) or seen.in_use))
     return HostQos(node=platform.node(), nics=tuple(nics), **facts(doors.root))
 
 
@@ -154,7 +154,7 @@ def _nic(
         pci=_pci(doors.root, address) if address else None,
     )
     if netdev is None:
-        return bare
+        return replace(bare, in_use=ABSENT)
     statistics = doors.ethtool.statistics(name)
     hw = rdma.hw_counters(device.name, sysfs=doors.sysfs) if device else {}
     standing = replace(

@@ -14,9 +14,10 @@ from host.errors import HostError
 from host.netlink import Route
 from tuner.nic import InUse
 
-__all__ = ["namespaces", "users"]
+__all__ = ["ABSENT", "namespaces", "users"]
 
 _NAMED = ("run/netns", "var/run/netns")
+ABSENT = InUse(reason="absent", detail="its network device is in another namespace, or it has none")
 _MOST = 4096
 """Namespaces that are looked into; a host with more has other troubles."""
 
@@ -30,7 +31,7 @@ def users(root: str, addresses: Sequence[str], here: Sequence[link.NetDev]) -> d
         dev = present.get(address)
         away = _away(root, address, present) if address else None
         if dev is None and address:
-            found[address] = InUse(reason="absent", detail="its network device is in another namespace, or has none")
+            found[address] = ABSENT
         elif dev is not None and dev.ifindex in uppers:
             found[address] = InUse(reason="upper-elsewhere", detail=uppers[dev.ifindex])
         elif away:
