@@ -234,7 +234,8 @@ def _document(schedule: str, measured: Sequence[Measurement]) -> dict[str, Any]:
 
 
 def _exit_code(measured: Sequence[Measurement], interrupted: bool) -> int:
-    if interrupted or (measured and all(each.busbw is None and each.status != "wrong-data" for each in measured)):
+    nothing = all(each.busbw is None and each.status == "failed" for each in measured)
+    if interrupted or (measured and nothing):
         return REFUSED
     return DONE if all(each.status == "ok" for each in measured) else FOUND
 

@@ -1,0 +1,16 @@
+"""A benchmark of which one rank hangs, deaf to SIGTERM: what a dead GPU or a lost completion looks like."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from nccltest import mpi_allreduce
+
+if __name__ == "__main__":
+    if os.environ.get("OMPI_COMM_WORLD_RANK") == "1":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(600)
+    sys.exit(mpi_allreduce.main())
