@@ -63,7 +63,7 @@ def gap_lines(gaps: Sequence[Gap]) -> Iterable[str]:
         yield f"not evaluated: {spans(rules)}: {missing}"
     for missing, rules in partly.items():
         places = max(gap.places for gap in gaps if gap.missing == missing and gap.evaluated)
-        yield f"not evaluated at up to {places} places: {spans(rules)}: {missing}"
+        yield f"not evaluated at up to {_count(places, 'place')}: {spans(rules)}: {missing}"
 
 
 def spans(rules: Iterable[str]) -> str:

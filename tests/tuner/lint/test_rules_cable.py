@@ -198,7 +198,11 @@ UNKNOWN = [
     Unknown("L02", one(trust=None, dscp_to_tc=None), "trust and DSCP map of the switch port"),
     Unknown("L03", one(queues=None), "scheduler of the CNPs' queue"),
     Unknown("L04", one(trust=None), "trust of the port"),
-    Unknown("L05", one(pfc_mode=None), "PFC mode of the port (on, off or auto)"),
+    Unknown(
+        "L05",
+        lambda scene: one(pfc_mode=None)(scene.switch("leaf-r0", platform="nxos")),
+        "PFC mode of the port (on, off or auto)",
+    ),
     Unknown("L06", no_host, "DCBX of the NIC"),
     Unknown("L06", one(dcbx=None), "DCBX of the switch port"),
     Unknown("L07", one(mtu=None), "MTU of the switch port or of the NIC"),

@@ -207,6 +207,8 @@ def _any_dscp_map(switch: Switch) -> str:
     fix="priority-flow-control mode on.",
 )
 def auto_without_peer(at: PortAt) -> Verdict:
+    if at.port.pfc_mode is None and at.switch.platform != "nxos":
+        return  # only NX-OS leaves PFC to DCBX by itself; the others' readers say so where they can be told to
     if at.port.pfc_mode is None:
         yield Missing("PFC mode of the port (on, off or auto)")
     elif at.port.pfc_mode != "auto" or at.port.oper_up is False or _not_for_roce(at):

@@ -9,6 +9,7 @@ from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.majority import odd
 from tuner.lint.rules.words import apply, numbers
 from tuner.lint.world import NicAt, RailAt
+from tuner.nic import Ets, Pause
 
 __all__ = ["RULES"]
 
@@ -32,13 +33,30 @@ _FIELDS: Mapping[str, Callable[[NicAt], Hashable]] = {
     "trust": lambda at: at.nic.trust,
     "PFC": lambda at: numbers(at.nic.pfc.enabled) if at.nic.pfc else None,
     "priority of RoCE's DSCP": lambda at: _roce_priority(at),
-    "priority to traffic class": lambda at: at.nic.ets.prio_tc if at.nic.ets else None,
-    "ETS": lambda at: (at.nic.ets.tsa, at.nic.ets.tc_bw) if at.nic.ets else None,
-    "global pause": lambda at: (at.nic.pause.rx, at.nic.pause.tx) if at.nic.pause else None,
+    "priority to traffic class": lambda at: " ".join(map(str, at.nic.ets.prio_tc)) if at.nic.ets else None,
+    "ETS": lambda at: _ets(at.nic.ets) if at.nic.ets else None,
+    "global pause": lambda at: _pause(at.nic.pause) if at.nic.pause else None,
     "MTU": lambda at: at.nic.mtu,
-    "ECN NP": lambda at: at.nic.ecn.np,
-    "ECN RP": lambda at: at.nic.ecn.rp,
+    "ECN NP": lambda at: _flags(at.nic.ecn.np),
+    "ECN RP": lambda at: _flags(at.nic.ecn.rp),
 }
+
+
+def _ets(ets: Ets) -> str:
+    """``0: ets 50 %, 3: ets 50 %, 6: strict``, the classes in use."""
+    used = sorted(set(ets.prio_tc))
+    return ", ".join(f"{tc}: {ets.tsa[tc]}" + (f" {ets.tc_bw[tc]} %" if ets.tsa[tc] == "ets" else "") for tc in used)
+
+
+def _pause(pause: Pause) -> str:
+    return " and ".join(word for word, flag in (("rx", pause.rx), ("tx", pause.tx)) if flag) or "off"
+
+
+def _flags(flags: tuple[bool, ...] | None) -> str | None:
+    """The priorities where it is on."""
+    if flags is None:
+        return None
+    return "on priority " + numbers(each for each, flag in enumerate(flags) if flag) if any(flags) else "off"
 
 
 def _roce_priority(at: NicAt) -> str | None:

@@ -28,7 +28,7 @@ def reading(source: Source) -> Verdict:
         if finding.kind in _KINDS:
             severity, fix = _KINDS[finding.kind]
             where = f"{source.name} {finding.place}" if finding.place else source.name
-            yield Hit(where, finding.message, fix, severity)
+            yield Hit(where, finding.message.removeprefix(f"read {finding.place}: "), fix, severity)
 
 
 RULES: tuple[Rule, ...] = (reading,)
