@@ -214,43 +214,48 @@ def port_fields(nodes: list[Node], defined: Defined, reading: Reading) -> dict[s
         for name, row in _named(qos.find("interfaces").find("interface"), "interface-id"):
             mine = found.setdefault(name, {})
             mine.update(_maps(row, defined, reading))
-            mine.update(_pfc(row.find("pfc")))
+            if row.find("pfc"):
+                mine.update(_pfc(row.find("pfc")))
             length = row.find("cable-length").find("config").find("length").text()
             if length is not None:
                 mine["cable"] = metres(length)
             queues.setdefault(name, {}).update(_scheduled(row.find("output"), defined, reading))
-        for name, row in _named(qos.find("queues").find("queue")):
-            port, _, index = name.rpartition(":")
-            at = number(index, 0, 63)
-            if port and at is not None:
-                profile = row.find("wred").find("config").find("wred-profile")
-                ecn = _lookup(profile, defined.ecn, "a WRED profile", reading) if profile else NO_ECN
-                known = queues.setdefault(port, {}).get(at, Queue())
-                queues[port][at] = Queue(known.scheduler, ecn, None, row.place)
         for name, groups in _groups(qos.find("buffer"), defined, reading):
             found.setdefault(name, {}).setdefault("groups", {}).update(groups)
+    for qos in nodes:  # after every interface: what comes in parts may have its queues first
+        _marked(qos.find("queues").find("queue"), queues, defined, reading)
     for name, each in queues.items():
         found.setdefault(name, {}).update(queues=each, queue_default=Queue(ecn=NO_ECN))
+    for fields in found.values():
+        kinds = (("dscp_to_tc", "dscp"), ("dot1p_to_tc", "pcp"))
+        fields["trust"] = frozenset(word for kind, word in kinds if kind in fields)
     return found
 
 
+def _marked(node: Node, queues: dict[str, dict[int, Queue]], defined: Defined, reading: Reading) -> None:
+    """Dell's own list of queues (``Ethernet0:3``) and the WRED profile of each."""
+    for name, row in _named(node):
+        port, _, index = name.rpartition(":")
+        at = number(index, 0, 63)
+        if port and at is not None:
+            profile = row.find("wred").find("config").find("wred-profile")
+            ecn = _lookup(profile, defined.ecn, "a WRED profile", reading) if profile else NO_ECN
+            known = queues.setdefault(port, {}).get(at, Queue())
+            queues[port][at] = Queue(known.scheduler, ecn, None, row.place)
+
+
 def _maps(row: Node, defined: Defined, reading: Reading) -> dict[str, Any]:
+    """The maps that an interface binds, and no others: another part of the tree may bind more."""
     config = row.find("interface-maps").find("config")
     found: dict[str, Any] = {}
     for field_name, (container, _, _, bound_by) in _MAPS.items():
-        node = config.find(bound_by)
-        if not node:
-            found[field_name] = UNBOUND
-        else:
+        if node := config.find(bound_by):
             known = _lookup(node, defined.maps.get(field_name, {}), f"a {container}", reading)
             found[field_name] = known or QosMap(shown(node.value), None)
-    classifier = row.find("input").find("classifiers").find("classifier")
-    for each in classifier.rows():
+    for each in row.find("input").find("classifiers").find("classifier").rows():
         name = each.find("config").find("name").text()
         if name in defined.classifiers:
             found["dscp_to_tc"] = QosMap(str(name), defined.classifiers[str(name)], each.place)
-    kinds = (("dscp_to_tc", "dscp"), ("dot1p_to_tc", "pcp"))
-    found["trust"] = frozenset(word for kind, word in kinds if found[kind] is not UNBOUND)
     return found
 
 

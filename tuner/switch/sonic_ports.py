@@ -175,7 +175,7 @@ def _masked(bindings: Mapping[str, Binding] | None, port: str) -> Watchdog | Non
     binding = (bindings or {}).get(port)
     if binding is None or binding.watched is None:
         return None
-    return Watchdog(None, binding.watched, place=f"PORT_QOS_MAP|{port}.pfcwd_sw_enable")
+    return Watchdog(None if binding.watched else False, binding.watched, place=f"PORT_QOS_MAP|{port}.pfcwd_sw_enable")
 
 
 def _neighbour(tables: Tables, table: str, port: str) -> Neighbour | None:
