@@ -16,6 +16,10 @@ from cni.agent.worker import LENGTH, TASK, Report, serve
 
 __all__ = ["Crew", "Worker"]
 
+KEEP = 2
+"""Workers that wait even when nothing happens; each is 8 MiB of memory of its own."""
+IDLE = 60.0
+"""Seconds without work after which a further one may go."""
 _GIVE_WAIT = 1.0  # seconds: a free worker reads at once
 _REPORT_MAX = 8 << 20
 
@@ -27,8 +31,8 @@ class Worker:
         self.pid = pid
         self.channel = channel
         self.busy = False
-        self.since = 0.0
-        """CLOCK_MONOTONIC when it was given what it works on."""
+        self.since = time.monotonic()
+        """CLOCK_MONOTONIC when it was given what it works on, or worked on last."""
         self._heard = bytearray()
 
     def give(self, arrived: float, flags: int, data: bytes, plugin: socket.socket) -> bool:
@@ -71,16 +75,34 @@ def _report(data: bytes) -> Report:
 
 
 class Crew:
-    """All workers. ``in_child`` runs first in a forked worker and closes what belongs to the main process."""
+    """All workers: KEEP of them always, up to ``most`` while there is work for them.
 
-    def __init__(self, setting: Setting, size: int, in_child: Callable[[], None]) -> None:
+    ``in_child`` runs first in a forked worker and closes what belongs to the main process.
+    """
+
+    def __init__(self, setting: Setting, most: int, in_child: Callable[[], None]) -> None:
         self._setting = setting
         self._in_child = in_child
+        self._most = most
         self.workers: list[Worker] = []
         self.lost = 0
+        """Workers that died or had to be killed."""
         self._leaving: set[int] = set()
-        for _ in range(size):
+        for _ in range(min(most, KEEP)):
             self.hire()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many as there may be."""
+        return len(self.workers) >= self._most
+
+    def spare(self) -> Worker | None:
+        """One that nobody has needed for a while, beyond those that are kept."""
+        idle = [worker for worker in self.workers if not worker.busy]
+        if len(self.workers) <= KEEP or not idle:
+            return None
+        longest = min(idle, key=lambda worker: worker.since)
+        return longest if time.monotonic() - longest.since > IDLE else None
 
     def free(self) -> Worker | None:
         """A worker without work; the one that had it last, whose caches are warm."""
@@ -117,10 +139,14 @@ class Crew:
     def dismiss(self, worker: Worker) -> None:
         """Kill a worker and forget it. What it was doing is in the journal, and its locks are gone with it."""
         self.lost += 1
-        self.workers.remove(worker)
-        worker.channel.close()
+        self.let_go(worker)
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker.pid, signal.SIGKILL)
+
+    def let_go(self, worker: Worker) -> None:
+        """Forget a worker; it ends by itself when it reads that."""
+        self.workers.remove(worker)
+        worker.channel.close()
         self._leaving.add(worker.pid)
 
     def reap(self) -> None:

@@ -66,7 +66,7 @@ class Agent:
         self._server = Server(listening, self._crew, self._heard, self.status)
         self._server.watch(self._wakeup, self._signal)
         self._watch_background()
-        _log.info("serving on %s with %d workers", self._setting.socket, self._options.workers)
+        _log.info("serving on %s", self._setting.socket)
         self._notifier.ready(f"serving on {self._setting.socket}")
         while not self._stopping:
             self._turn()

@@ -233,6 +233,9 @@ class Server:
     def _hand_out(self) -> None:
         while self._queue:
             worker = self._crew.free()
+            if worker is None and not self._crew.is_full:
+                worker = self._crew.hire()
+                self._watch(worker)
             if worker is None:
                 return
             plugin = self._queue.popleft()
@@ -288,6 +291,10 @@ class Server:
         for worker in [each for each in self._crew.workers if each.busy and now - each.since > WORK_WAIT]:
             _log.error("worker %d has worked for %.0f s on one request: killed", worker.pid, WORK_WAIT)
             self._lost(worker)
+        spare = self._crew.spare()
+        if spare is not None:
+            self.unwatch(spare.channel)
+            self._crew.let_go(spare)
         if self._listening is not None:
             self._accept(self._listening)
 

@@ -25,9 +25,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         type=int,
-        default=4,
+        default=8,
         metavar="N",
-        help="requests worked on at once (%(default)s; the kernel does them one after the other anyway)",
+        help="requests worked on at once, at most (%(default)s; the kernel does most of them one after the other)",
     )
     parser.add_argument("--trace", action="store_true", help="log where each request's milliseconds went")
     fabric_options(parser, required=False)
