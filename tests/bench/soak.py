@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,8 +24,10 @@ class Look(NamedTuple):
     cycles: int
     descriptors: int
     """Of all its processes."""
-    resident: int
-    """KiB, the sum over its processes of what is their share (PSS)."""
+    serving: int
+    """KiB of main process and workers: the sum of what is their share (PSS)."""
+    background: int
+    """KiB of the background process."""
     database: int
     """Bytes of the database and its log."""
     links: int
@@ -34,12 +36,14 @@ class Look(NamedTuple):
 
 def look(agent: Agent, host: Host, cycles: int) -> Look:
     """Now."""
-    pids = [agent.pid, *agent.children()]
+    background, *workers = agent.children()
+    pids = [agent.pid, background, *workers]
     files = [path for path in host.state.iterdir() if path.name.startswith("state.db")]
     return Look(
         cycles,
         sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),
-        sum(pss(pid) for pid in pids),
+        sum(pss(pid) for pid in (agent.pid, *workers)),
+        pss(background),
         sum(path.stat().st_size for path in files),
         len(host.ns.json("link")),
     )
@@ -67,10 +71,19 @@ def soak(agent: Agent, host: Host, pod: Ns, cycles: int, tick: Callable[[], None
     table = Table(
         title=f"{cycles:,} cycles of 8 rails, {1e3 * spent / cycles:.1f} ms each", title_justify="left", box=None
     )
-    for column in ("cycles", "descriptors", "memory KiB (PSS)", "database bytes", "host links"):
+    for column in ("cycles", "descriptors", "serving KiB", "background KiB", "database bytes", "host links"):
         table.add_column(column, justify="right")
     for each in looks:
         table.add_row(*(f"{value:,}" for value in each))
-    first, last = looks[0], looks[-1]
-    steady = (last.descriptors, last.links) == (first.descriptors, first.links)
-    return table, steady and last.resident < first.resident * 1.05 + 1024 and last.database < first.database * 1.5
+    return table, _is_steady(looks)
+
+
+def _is_steady(looks: Sequence[Look]) -> bool:
+    """Whether the end is no more than the first half was at its most: garbage makes a saw, a leak makes a slope."""
+    half = Look(*(max(values) for values in zip(*looks[: len(looks) // 2], strict=True)))
+    end = looks[-1]
+    exact = end.descriptors <= half.descriptors and end.links <= half.links
+    return exact and all(
+        getattr(end, name) <= getattr(half, name) * 1.05 + slack
+        for name, slack in (("serving", 1024), ("background", 1024), ("database", 1 << 20))
+    )
