@@ -49,9 +49,7 @@ CREATE TABLE IF NOT EXISTS medians (
   series INTEGER NOT NULL, run INTEGER NOT NULL, time REAL NOT NULL, value REAL NOT NULL,
   PRIMARY KEY (series, run)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS fingerprints (key TEXT PRIMARY KEY, document TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS blames (
-  kind TEXT NOT NULL, name TEXT NOT NULL, hits INTEGER NOT NULL, misses INTEGER NOT NULL, since REAL NOT NULL,
-  acted INTEGER NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS memory (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -291,16 +289,20 @@ class History:
 
     # what act remembers
 
-    def blames(self) -> list[tuple[str, str, int, int, float, bool]]:
-        """Kind, name, runs in a row with the blame, runs in a row without, since when, whether it was acted upon."""
-        rows = self._rows("SELECT kind, name, hits, misses, since, acted FROM blames ORDER BY kind, name")
-        return [(*row[:5], bool(row[5])) for row in rows]
+    def runs_after(self, number: int, limit: int = 1000) -> list[RunRow]:
+        """The runs recorded after run ``number``, oldest first."""
+        sql = "SELECT id, schedule, time, summary FROM runs WHERE id > ? ORDER BY id LIMIT ?"
+        return [RunRow(row[0], row[1], row[2], json.loads(row[3])) for row in self._rows(sql, (number, limit))]
 
-    def set_blames(self, rows: Sequence[tuple[str, str, int, int, float, bool]]) -> None:
-        """All of them, replaced."""
+    def memory(self, key: str) -> Any:
+        """A value kept under a key; None where there is none."""
+        rows = self._rows("SELECT value FROM memory WHERE key = ?", (key,))
+        return json.loads(rows[0][0]) if rows else None
+
+    def keep(self, key: str, value: object) -> None:
+        """Keep a JSON value under a key."""
         with self.transaction():
-            self._rows("DELETE FROM blames")
-            self._db.executemany("INSERT INTO blames VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._rows("INSERT OR REPLACE INTO memory VALUES (?, ?)", (key, _json(value)))
 
 
 def _json(value: object) -> str:

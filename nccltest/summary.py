@@ -12,15 +12,19 @@ from typing import Any
 
 from nccltest.conclude import Conclusion
 from nccltest.judge import Judgement
+from nccltest.locate.names import fold
 from nccltest.locate.verdict import to_json
 
 __all__ = ["summary"]
 
 _MOST_CLASSES = 500
+_TESTED = ("ok", "wrong-data", "failed", "timeout", "incomplete")
 
 
 def summary(conclusion: Conclusion) -> dict[str, Any]:
-    """``{"schedule", "time", "statuses", "classes", "locate"}``, JSON values.
+    """``{"schedule", "time", "nodes", "statuses", "classes", "locate"}``, JSON values.
+
+    ``nodes``: who was tested, folded.
 
     A class has ``test``, ``group``, ``rail``, ``size``, ``groups`` (how many), ``busbw`` and ``lowest`` (GB/s, median
     and least), ``baseline`` (GB/s), ``change_pct`` (of the median), ``regressed`` and ``confirmed`` (how many).
@@ -32,6 +36,7 @@ def summary(conclusion: Conclusion) -> dict[str, Any]:
     return {
         "schedule": conclusion.schedule,
         "time": conclusion.time,
+        "nodes": fold(node for one in conclusion.measurements if one.status in _TESTED for node in one.nodes),
         "statuses": dict(Counter(each.status for each in conclusion.judgements)),
         "classes": [_class(*key, each) for key, each in sorted(classes.items())[:_MOST_CLASSES]],
         "locate": to_json(conclusion.verdict),

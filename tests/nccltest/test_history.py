@@ -138,6 +138,11 @@ def test_retention_forgets_points_and_keeps_medians(tmp_path: Path) -> None:
 
 def test_what_acting_remembers_is_replaced_whole(tmp_path: Path) -> None:
     with History.open(tmp_path / "h.db") as history:
-        history.set_blames([("nic", "a/rail0", 2, 0, 1.0, True)])
-        history.set_blames([("node", "b", 1, 0, 2.0, False)])
-        assert history.blames() == [("node", "b", 1, 0, 2.0, False)]
+        assert history.memory("act") is None
+        history.keep("act", {"run": 3, "blames": [1]})
+        history.keep("act", {"run": 4})
+    with History.open(tmp_path / "h.db") as history:
+        assert history.memory("act") == {"run": 4}
+        for name in "abc":
+            history.record(name, 1.0, [one()], (), {"n": name})
+        assert [row.summary["n"] for row in history.runs_after(1)] == ["b", "c"]
