@@ -28,8 +28,9 @@ from host.errors import Busy, HostError
 
 __all__ = ["Metrics", "Usage"]
 
-_VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
-_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 15.0, 60.0)
+_VERBS = ("ADD", "DEL", "CHECK")
+"""Those that a pod waits for; GC, STATUS and VERSION share ``other``."""
+_BUCKETS = (0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.32, 1.28, 5.0, 15.0, 60.0)
 """Seconds. An ADD of 8 rails takes 5 to 20 ms; a DEL waits for the kernel's grace period of 20 ms; a lock for 15 s."""
 _AGAIN = 1.0
 _FRESH = 5.0  # seconds: more than one Prometheus may scrape
@@ -80,7 +81,7 @@ class Metrics:
         self.repairs = Counter(
             "roceway_repairs", "Rules and routes of rails that the agent put back.", ["rail"], registry=self.registry
         )
-        for verb in _VERBS:
+        for verb in (*_VERBS, "other"):
             self._seconds.labels(verb)
         self.drifted: dict[str, int] = {}
         """Rail to the number of pods in which it is not as it was attached."""
@@ -221,10 +222,13 @@ class _NodeCollector(Collector):
         for each in self._counters:
             for name, value in each.rdma.items():
                 rdma.add_metric([each.rail, name], value)
+            # Of eight priorities one or two pause: the others would be most of a node's series, and always 0.
             for (way, priority), value in each.pause.items():
-                frames.add_metric([each.rail, way, str(priority)], value)
+                if value:
+                    frames.add_metric([each.rail, way, str(priority)], value)
             for (way, priority), value in each.paused_us.items():
-                paused.add_metric([each.rail, way, str(priority)], value / 1e6)
+                if value:
+                    paused.add_metric([each.rail, way, str(priority)], value / 1e6)
         yield from (rdma, frames, paused)
 
 
