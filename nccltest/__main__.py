@@ -17,6 +17,7 @@ PROBE = Program(
         "judge": "compare runs with their series' past, and remember them",
         "locate": "name the slow node, NIC, leaf, uplink or spine",
         "report": "what was found: terminal, HTML page, JSON, Prometheus",
+        "act": "webhook, Kubernetes marks: on a blame that lasts, and off again",
         "history": "what is remembered; let a baseline begin anew",
     },
 )
