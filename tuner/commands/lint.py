@@ -18,7 +18,6 @@ from rich.console import Console
 
 from conf.errors import ConfigError, Finding
 from conf.fabric import Fabric, load
-from conf.node import node as share
 from conf.qos import Qos, profile_names
 from host.errors import HostError
 from tuner.cli import fabric_options, json_option
@@ -33,6 +32,7 @@ from tuner.lint.run import lint
 from tuner.lint.table import show
 from tuner.lint.world import Given
 from tuner.nic import HostQos
+from tuner.store import STATE
 from tuner.switch.model import Switch
 
 _EPILOG = """\
@@ -69,6 +69,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--host-state", nargs="+", type=Path, default=[], metavar="FILE", help="recorded hosts; a folder: all"
     )
     parser.add_argument("--live", action="store_true", help="read this host's NICs too")
+    parser.add_argument(
+        "--state-dir", default=STATE, metavar="DIR", help="what was applied here (default: %(default)s)"
+    )
     parser.add_argument(
         "--fail-on",
         choices=[str(each) for each in reversed(Severity)],
@@ -115,7 +118,7 @@ def _given(options: argparse.Namespace, fabric: Fabric | None) -> Given:
     own = gather.switches(fabric, options.fabric.parent, replaced) if fabric else ()
     hosts, broken = gather.hosts(options.host_state)
     qos = Qos.model_validate({"profile": options.profile}) if options.profile else None
-    live = (_live(fabric, options.node),) if options.live else ()
+    live = (_live(options, fabric),) if options.live else ()
     return Given(fabric, qos, (*hosts, *live), (*own, *named), broken)
 
 
@@ -125,19 +128,16 @@ def _described(switch: Switch, fabric: Fabric | None) -> Switch:
     return replace(switch, role=known.role, asic=known.asic or switch.asic) if known else switch
 
 
-def _live(fabric: Fabric | None, node: str) -> HostQos:
-    """This host, the rails' NICs where fabric.yaml names them."""
-    from tuner.gather import Doors, gather  # sockets and drivers: only when asked
+def _live(options: argparse.Namespace, fabric: Fabric | None) -> HostQos:
+    """This host as it is now: the rails' NICs and what was applied, or without fabric.yaml every NIC with QoS."""
+    from tuner.gather import Doors, gather  # sockets and drivers, 100 ms: only when asked
+    from tuner.session import look, stored
 
-    rails = _rails(fabric, node)
     with Doors() as doors:
-        return gather(doors, list(rails) or None, rails)
-
-
-def _rails(fabric: Fabric | None, node: str) -> dict[str, str]:
-    """NIC to rail, as fabric.yaml names them for a node; empty for ``auto``."""
-    rails = share(fabric, node).rails if fabric else ()
-    return {rail.nic: rail.name for rail in rails if rail.nic != "auto"}
+        store = stored(options)
+        if fabric is None:
+            return replace(gather(doors), applied=store.applied())
+        return look(fabric, options.node, doors, store, in_use=False).seen
 
 
 def _today() -> date:

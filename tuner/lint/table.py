@@ -24,7 +24,7 @@ def show(report: Report, console: Console, *, every_place: bool = False) -> None
         console.print()
         for finding in report.findings:
             console.print(_line(f"{finding.rule}  {_places(finding, 1)[0]}", "bold"))
-            console.print(Text(_clean(f"  {finding.fix}")))
+            console.print(Text(_clean(f"  {finding.fix}")), soft_wrap=True)  # one line: it will be copied
         console.print()
     for accepted in report.suppressed:
         text = f"accepted until {accepted.expires}: {accepted.finding.rule} at {len(accepted.finding.where)} places"

@@ -221,7 +221,8 @@ class World:
     def sources(self) -> tuple[Source, ...]:
         """Everything that was read or should have been."""
         switches = (Source(each.name, each.findings) for each in self.given.switches)
-        return (*switches, *self.given.broken)
+        hosts = (Source(each.node, ()) for each in self.given.hosts)
+        return (*switches, *hosts, *self.given.broken)
 
     @cached_property
     def hosts(self) -> tuple[HostAt, ...]:

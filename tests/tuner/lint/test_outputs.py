@@ -290,4 +290,10 @@ def test_a_place_on_many_ports_is_listed_in_part() -> None:
 
 @pytest.mark.parametrize("width", [60, 120, 200])
 def test_the_table_fits_the_terminal(width: int) -> None:
-    assert max(len(line) for line in printed(faulty(), width).splitlines()) <= width
+    table, _, _ = printed(faulty(), width).partition("\n\n")
+    assert max(len(line) for line in table.splitlines()) <= width
+
+
+def test_a_fix_is_one_line_to_be_copied() -> None:
+    lines = [line.strip() for line in printed(faulty(), 40).splitlines()]
+    assert 'config apply-patch: [{"op": "add", "path": "/CABLE_LENGTH/AZURE/Ethernet0", "value": "5m"}]' in lines
