@@ -14,7 +14,7 @@ from host.errors import HostError
 from host.inet import AF_INET, AF_INET6
 from host.netlink import Route
 
-__all__ = ["gids", "has_rdma", "host_view", "names_of", "pod_view"]
+__all__ = ["gids", "has_rdma", "host_view", "names_of", "pod_rdma", "pod_view"]
 
 _CLASS = "/sys/class/infiniband"
 
@@ -136,7 +136,7 @@ def _has_gid(step: AwaitGid, sysfs: str) -> bool:
         return False  # the device is not there
 
 
-def _pod_rdma(pod: netns.Netns) -> dict[str, str]:
+def pod_rdma(pod: netns.Netns) -> dict[str, str]:
     """RDMA devices that the pod sees (all of them in shared mode), with their node GUIDs."""
     from host import nldev
 
@@ -155,7 +155,7 @@ def pod_view(connection: Route, pod: netns.Netns, steps: Iterable[Step]) -> PodV
         routes=tuple(each for family in families for each in route.routes(connection, family)),
         rules=tuple(each for family in families for each in rule.rules(connection, family)),
         sysctls=_sysctls(pod, [step for step in steps if isinstance(step, SetSysctl)]),
-        rdma=_pod_rdma(pod) if any(isinstance(step, MoveRdma | BindVf) for step in steps) else {},
+        rdma=pod_rdma(pod) if any(isinstance(step, MoveRdma | BindVf) for step in steps) else {},
         gids=gids(pod, waits) if (waits := [step for step in steps if isinstance(step, AwaitGid)]) else frozenset(),
     )
 

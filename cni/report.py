@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from cni import gather
 from cni.commands.check import pod_differences
 from cni.lifecycle import is_alive
 from cni.spec import Json
-from cni.steps import AddAddress, AddRule, AwaitGid, CreateLink, MoveLink, MoveRdma, Step
+from cni.steps import NO_GUIDS, AddAddress, AddRule, AwaitGid, CreateLink, MoveLink, MoveRdma, Step
 from cni.store import ATTACHED, Attachment, LeaseRow, Store
 from conf.errors import ConfigError, Finding
 from host.errors import HostError
@@ -90,6 +91,8 @@ def explain(store: Store, attachment: Attachment) -> Json:
     leases = store.leases(attachment.id)
     gpus = _gpus(store)
     rails = [{**_rail(each, steps or (), leases), **_gpu(each, gpus)} for each in attachment.details.get("rails", [])]
+    guids = _guids(attachment) if any(rail["rdma"] for rail in rails) else {}
+    rails = [{**rail, "node_guid": guids.get(rail["rdma"], "")} for rail in rails]
     return {
         **_summary(attachment),
         "selected_by": attachment.details.get("why", ""),
@@ -98,8 +101,26 @@ def explain(store: Store, attachment: Attachment) -> Json:
         "rails": rails,
         "steps": [str(step) for step in steps] if steps is not None else [],
         "begun": attachment.reached,
+        "notes": [
+            f"{rail['name']}: RDMA device {rail['rdma']} has no node GUID: rdma_cm fails on it; "
+            "give the rail a mac, or nodeGUID: own-mac"
+            for rail in rails
+            if rail["node_guid"] in NO_GUIDS
+        ],
         "problems": _problems(attachment, damaged=steps is None),
     }
+
+
+def _guids(attachment: Attachment) -> dict[str, str]:
+    """Node GUIDs by RDMA device, as the pod sees them; empty where its namespace is gone."""
+    try:
+        pod = Netns.open(attachment.netns)
+    except HostError:
+        return {}
+    try:
+        return gather.pod_rdma(pod) if pod.identity == attachment.identity else {}
+    finally:
+        pod.close()
 
 
 def _gpus(store: Store) -> dict[str, tuple[str, str]]:

@@ -103,6 +103,8 @@ def explanation(report: Json) -> None:
     console.print(make_table("Rails", _RAIL_COLUMNS, rows))
     if any(rail["gpu_of"] == "node" for rail in report["rails"]):
         console.print("GPU: the one that this node pairs with the NIC; that the pod has it is not known")
+    for note in report["notes"]:
+        console.print(Text(note, style="yellow"))
     console.print()
     if report["problems"]:
         console.print(Text("wrong now:", style="red"))

@@ -70,6 +70,12 @@ def deleted(configuration: dict[str, Any], pod: str = "", container: str = "c1")
     assert answer == (0, None), answer
 
 
+def explained(container: str = "c1") -> Any:
+    """``roceway-cni explain`` as values."""
+    words = [sys.executable, "-I", "-m", "cni", "explain", container, "--state-dir", STATE, "--json"]
+    return json.loads(subprocess.run(words, capture_output=True, text=True, timeout=120).stdout)
+
+
 @contextlib.contextmanager
 def pod(stem: str = "pod") -> Iterator[str]:
     """A namespace for a pod; the plugin's memory starts empty."""

@@ -7,9 +7,23 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cni import inventory
+import pytest
+
+from cni import cli, inventory
 from cni.topology import Distance, Gpu, distance, pair
-from tests.lab.guest.kit import IGB, MACHINE, ROCE, SEATS
+from tests.lab.guest.kit import (
+    IGB,
+    MACHINE,
+    PCI,
+    ROCE,
+    SEATS,
+    namespace,
+    netdev,
+    sh,
+    virtual_functions,
+    wait_for_netdev,
+)
+from tests.lab.guest.pods import STATE, added, conf, deleted, pod, up
 
 GPUS = [Gpu(seat.address) for seat in SEATS if seat.kind == "gpu"]
 FABRIC = """\
@@ -56,3 +70,31 @@ def test_rails_auto_are_rendered_from_the_machine(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "name the NICs" in done.stderr
+
+
+def test_explain_shows_the_gpu_of_each_rail_s_nic_whoever_has_the_nics(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The machine's stand-ins are of no vendor that makes GPUs, so they are put where the door would tell them."""
+    read = inventory.read
+    monkeypatch.setattr(inventory, "read", lambda **more: read(**more)._replace(gpus=tuple(GPUS)))
+    up(netdev(ROCE[5].address))
+    (function,) = virtual_functions(ROCE[5].address, 1)
+    wait_for_netdev(function)
+    wanted = conf({"pci": ROCE[0].address, "mode": "host-device"}, {"pci": function, "mode": "sriov"})
+    other = conf({"pci": ROCE[1].address, "mode": "host-device"})
+    with pod() as one, namespace("two") as two:
+        added(wanted, one, "c1")
+        added(other, two, "c2")
+        assert cli.run(["explain", "c1", "--state-dir", STATE, "--json"]) == 0
+        rails = json.loads(capsys.readouterr().out)["rails"]
+        near = [[seat.address for seat in SEATS if (seat.kind, seat.switch) == ("gpu", ROCE[n].switch)] for n in (0, 5)]
+        assert [(rail["gpu"], rail["distance"]) for rail in rails] == [(near[0][0], "PIX"), (near[1][1], "PIX")]
+        assert cli.run(["explain", "c1", "--state-dir", STATE]) == 0
+        text = capsys.readouterr().out
+        assert "GPU: the one that this node pairs with the NIC" in text
+        assert near[0][0] in text
+        deleted(wanted, one, "c1")
+        deleted(other, two, "c2")
+    sh("ip", "link", "set", netdev(ROCE[5].address), "down")
+    (PCI / ROCE[5].address / "sriov_numvfs").write_text("0")

@@ -23,7 +23,7 @@ from tests.lab.guest.kit import (
     virtual_functions,
     wait_for_netdev,
 )
-from tests.lab.guest.pods import added, call, conf, deleted, exclusive_mode, pod, rdma_devices, up
+from tests.lab.guest.pods import added, call, conf, deleted, exclusive_mode, explained, pod, rdma_devices, up
 
 PFS = {"igb": IGB[0].address, "simroce": ROCE[0].address}
 
@@ -234,6 +234,8 @@ def test_a_vf_without_any_mac_of_its_pf_keeps_its_driver(mlx5_vf: str) -> None:
     with pod() as space:
         added(wanted, space)
         assert link("rail0", ns=space)["ifindex"] == index
+        (note,) = explained()["notes"]
+        assert note.startswith("rail0: RDMA device simib0v0 has no node GUID: rdma_cm fails on it")
         deleted(wanted, space)
 
 
