@@ -21,6 +21,7 @@ TUNE = Program(
         "headroom": "bytes behind a pause threshold, and whether ECN comes before PFC",
         "render": "the configuration that fabric.yaml calls for on a switch",
         "diff": "how a switch differs from what fabric.yaml calls for",
+        "lldp": "what a NIC is plugged into, and what that port says by DCBX",
         "prove": "shows with packets what a rail does to each class",
     },
 )
