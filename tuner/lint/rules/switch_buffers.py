@@ -191,10 +191,15 @@ def _pool(at: PortAt, group: PriorityGroup) -> BufferPool | None:
     return pools[0] if len(pools) == 1 else None
 
 
+@cache
+def _threshold(pool: int, exponent: int, incast: int) -> int:
+    return headroom.trigger(pool, Fraction(2) ** exponent, incast)
+
+
 def _dynamic(at: PortAt, exponent: int, pool: BufferPool | None) -> _Trigger | Missing:
     if pool is None or pool.size is None:
         return _NO_POOL
-    threshold = headroom.trigger(pool.size, Fraction(2) ** exponent, at.incast)
+    threshold = _threshold(pool.size, exponent, at.incast)
     return _Trigger(threshold, f"αB/(1+nα) with α 2^{exponent}, B {pool.size} B, n {at.incast}", False)
 
 
