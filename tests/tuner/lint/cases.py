@@ -6,7 +6,7 @@ the mistake and is none. An unknown case takes away what the rule needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -45,7 +45,7 @@ class Unknown(NamedTuple):
     missing: str
 
 
-def check_positive(case: Positive) -> None:
+def _found(case: Positive) -> None:
     """Found in this place with this evidence, and by no change at all not found."""
     found = case.change(Scene()).findings(case.rule)
     matching = [each for each in found if case.evidence in each.evidence]
@@ -57,26 +57,43 @@ def check_positive(case: Positive) -> None:
         assert str(matching[0].severity) == case.severity
 
 
-def check_negative(case: Negative) -> None:
+def _not_found(case: Negative) -> None:
     """Not found, though evaluated."""
     report = case.change(Scene()).report()
     assert [each for each in report.findings if each.rule == case.rule] == []
     assert not [gap for gap in report.gaps if gap.rule == case.rule and not gap.evaluated]
 
 
-def check_unknown(case: Unknown) -> None:
+def _not_evaluated(case: Unknown) -> None:
     """Neither found nor silently fine."""
     scene = case.change(Scene())
     assert case.missing in scene.missing(case.rule)
     assert scene.findings(case.rule) == []
 
 
-def name_of(case: Positive | Negative | Unknown) -> str:
-    """For pytest."""
-    words = {Positive: 3, Negative: 1, Unknown: 2}
-    return f"{case.rule} {case[words[type(case)]]}".replace(" ", "_")[:60]
+Case = Positive | Negative | Unknown
 
 
-def parametrized(cases: Sequence[Positive | Negative | Unknown]) -> pytest.MarkDecorator:
-    """A test per case, named after it."""
-    return pytest.mark.parametrize("case", cases, ids=[name_of(case) for case in cases])
+def check(case: Case) -> None:
+    """The case holds."""
+    if isinstance(case, Positive):
+        _found(case)
+    elif isinstance(case, Negative):
+        _not_found(case)
+    else:
+        _not_evaluated(case)
+
+
+def cases(*several: Case) -> pytest.MarkDecorator:
+    """A test for each case, named after what it says."""
+    return pytest.mark.parametrize("case", several, ids=[_name(case) for case in several])
+
+
+def _name(case: Case) -> str:
+    if isinstance(case, Positive):
+        words = f"{case.rule} finds {case.evidence}"
+    elif isinstance(case, Negative):
+        words = f"{case.rule} spares {case.why}"
+    else:
+        words = f"{case.rule} lacks {case.missing}"
+    return words.replace(" ", "_")[:60]

@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.tuner.lint.cases import (
-    Change,
-    Negative,
-    Positive,
-    Unknown,
-    check_negative,
-    check_positive,
-    check_unknown,
-    parametrized,
-)
+from tests.tuner.lint.cases import Case, Change, Negative, Positive, Unknown, cases, check
 from tests.tuner.lint.scene import Scene, nic
 from tuner.nic import Ecn, Pfc, Tos
 
@@ -66,16 +57,6 @@ NEGATIVE = [
 UNKNOWN = [Unknown(rule, alone, "a second host on the rail") for rule in ("X01", "X02", "X03", "X04", "X05")]
 
 
-@parametrized(POSITIVE)
-def test_it_is_found(case: Positive) -> None:
-    check_positive(case)
-
-
-@parametrized(NEGATIVE)
-def test_a_near_miss_is_not(case: Negative) -> None:
-    check_negative(case)
-
-
-@parametrized(UNKNOWN)
-def test_the_unknown_is_not_evaluated(case: Unknown) -> None:
-    check_unknown(case)
+@cases(*POSITIVE, *NEGATIVE, *UNKNOWN)
+def test_a_rule_finds_spares_or_lacks(case: Case) -> None:
+    check(case)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.tuner.lint.cases import (
-    Change,
-    Negative,
-    Positive,
-    Unknown,
-    check_negative,
-    check_positive,
-    check_unknown,
-    parametrized,
-)
+from tests.tuner.lint.cases import Case, Change, Negative, Positive, Unknown, cases, check
 from tests.tuner.lint.scene import DSCP, LOOKUP, MARKS, POOL, PROFILE, SAME, STRICT, Scene, port
 from tuner.switch import model
 from tuner.switch.model import NO_ECN, UNBOUND, Finding, PriorityGroup, QosMap, Queue, Scheduler, Switch, Watchdog
@@ -420,19 +411,9 @@ UNKNOWN = [
 ]
 
 
-@parametrized(POSITIVE)
-def test_it_is_found(case: Positive) -> None:
-    check_positive(case)
-
-
-@parametrized(NEGATIVE)
-def test_a_near_miss_is_not(case: Negative) -> None:
-    check_negative(case)
-
-
-@parametrized(UNKNOWN)
-def test_the_unknown_is_not_evaluated(case: Unknown) -> None:
-    check_unknown(case)
+@cases(*POSITIVE, *NEGATIVE, *UNKNOWN)
+def test_a_rule_finds_spares_or_lacks(case: Case) -> None:
+    check(case)
 
 
 def test_an_unreadable_switch_costs_one_finding() -> None:
