@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import log
 from statistics import median
@@ -12,7 +12,7 @@ from conf.fabric import Fabric
 from conf.hostlist import expand
 from nccltest.expect import expected_busbw
 from nccltest.history import History
-from nccltest.judge import Before, Expected, Judgement, Series, bad, judge, series_of
+from nccltest.judge import Before, Expected, Judgement, Series, bad, group_key, judge, parted, series_of
 from nccltest.locate.cabling import Cabling, from_fabric
 from nccltest.locate.verdict import Verdict, locate
 from nccltest.model import Measurement, write_measurements
@@ -47,8 +47,8 @@ def conclude(
     smallest = fabric.probe.threshold / 100 if fabric else 0.04
     judgements = judge(measurements, past, expected=expected, smallest=smallest)
     cabling = from_fabric(fabric) if fabric else Cabling({})
-    first = [one for one in measurements if one.purpose != "confirm"]
-    verdict = locate(first, cabling, _own_past(first, judgements))
+    settled = _settled(measurements)
+    verdict = locate(settled, cabling, _own_past(settled, judgements))
     began = max((one.time for one in measurements), default=0.0)
     return Conclusion(name, began, tuple(measurements), judgements, verdict)
 
@@ -82,6 +82,16 @@ def _name(measurements: Sequence[Measurement]) -> str:
     """The run's id; a digest where the file gives none, so that the same file is the same run."""
     names = [one.schedule for one in measurements if one.schedule]
     return names[0] if names else sha256(write_measurements(measurements).encode()).hexdigest()[:16]
+
+
+def _settled(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """What was measured again counts once, with the median of the repeats: a stray value blames nobody."""
+    first, again = parted(measurements)
+    settled = []
+    for one in first:
+        repeats = [each.busbw for each in again.get(group_key(one), ()) if each.status == "ok" and each.busbw]
+        settled.append(replace(one, busbw=median(repeats)) if repeats and one.status == "ok" else one)
+    return settled
 
 
 def _own_past(measurements: Sequence[Measurement], judgements: Sequence[Judgement]) -> list[float | None]:

@@ -24,7 +24,19 @@ from nccltest.fdr import outliers, p_value, survivors
 from nccltest.locate.names import fold
 from nccltest.model import Measurement
 
-__all__ = ["Before", "Judgement", "Series", "Status", "bad", "judge", "series_of", "to_confirm", "to_json"]
+__all__ = [
+    "Before",
+    "Judgement",
+    "Series",
+    "Status",
+    "bad",
+    "judge",
+    "parted",
+    "same_group",
+    "series_of",
+    "to_confirm",
+    "to_json",
+]
 
 Status = Literal[
     "ok", "regressed", "improved", "no-baseline", "failed", "wrong-data", "not-collective", "incomplete", "timeout"
@@ -114,21 +126,32 @@ def judge(
 
     ``smallest``: the least relative loss that is called one (fabric.yaml: probe.threshold).
     """
-    again: dict[object, list[Measurement]] = {}
-    first: list[Measurement] = []
-    for one in measurements:
-        if one.status == "interrupted":
-            continue
-        if one.purpose == _CONFIRM:
-            again.setdefault(_same(one), []).append(one)
-        else:
-            first.append(one)
+    first, again = parted(measurements)
     before = {series: past(series) for series in {series_of(one) for one in first}}
-    made = [_one(one, again.get(_same(one), ()), before[series_of(one)], expected, smallest) for one in first]
+    made = [_one(one, again.get(group_key(one), ()), before[series_of(one)], expected, smallest) for one in first]
     return tuple(_drifting(_among_peers(_not_by_chance(made)), before))
 
 
-def _same(one: Measurement) -> object:
+def parted(
+    measurements: Iterable[Measurement],
+) -> tuple[tuple[Measurement, ...], dict[object, tuple[Measurement, ...]]]:
+    """A run's own measurements, and those that repeat one of them to confirm it, by :func:`group_key`.
+
+    A repeat of something that the run did not measure stands for itself; what was interrupted is left out.
+    """
+    told = [one for one in measurements if one.status != "interrupted"]
+    plain = [one for one in told if one.purpose != _CONFIRM]
+    keys = {group_key(one) for one in plain}
+    again: dict[object, list[Measurement]] = {}
+    for one in told:
+        if one.purpose == _CONFIRM and group_key(one) in keys:
+            again.setdefault(group_key(one), []).append(one)
+    alone = [one for one in told if one.purpose == _CONFIRM and group_key(one) not in keys]
+    return (*plain, *alone), {key: tuple(each) for key, each in again.items()}
+
+
+def group_key(one: Measurement) -> object:
+    """Equal for measurements of the same test on the same members at the same size."""
     return one.test, one.size, one.members
 
 

@@ -90,6 +90,24 @@ def test_one_stray_confirmation_decides_nothing() -> None:
     assert not only([group(41.0), *again], past()).confirmed
 
 
+def test_a_group_run_again_by_hand_is_judged_like_any_other() -> None:
+    made = only([group(38.0, purpose="confirm")], past())
+    assert (made.status, made.suspected) == ("regressed", True)
+
+
+def test_what_was_measured_again_counts_once_for_locating() -> None:
+    def pair(one: int, other: int, busbw: float, purpose: str = "random") -> Measurement:
+        members = (Member(f"n{one}", "rail0"), Member(f"n{other}", "rail0"))
+        return replace(group(busbw, kind="pair", purpose=purpose), members=members)
+
+    pairs = [pair(i, j, 46.0 + (i + j) / 100) for i in range(8) for j in range(i)]
+    stray = [replace(each, busbw=20.0) if each.members[0].node == "n3" else each for each in pairs]
+    assert conclude(stray).verdict.suspects
+    again = [replace(each, busbw=46.0, purpose="confirm") for each in stray if each.busbw == 20.0 for _ in range(5)]
+    cleared = conclude([*stray, *again]).verdict
+    assert (cleared.verdict, cleared.tested) == ("healthy", len(pairs))
+
+
 def test_two_percent_is_no_loss_however_quiet_the_series() -> None:
     assert only([group(46 * 0.97)], past(sigma=0.001)).status == "ok"
 
