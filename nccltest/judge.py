@@ -32,7 +32,6 @@ __all__ = [
     "bad",
     "judge",
     "parted",
-    "same_group",
     "series_of",
     "to_confirm",
     "to_json",
