@@ -62,7 +62,6 @@ class Agent:
         self._background.start()
         self._crew = Crew(self._setting, self._options.workers, self._leave_to_main)
         listening = listen(self._setting.socket)
-        inode = os.stat(self._setting.socket).st_ino
         self._server = Server(listening, self._crew, self._heard, self.status)
         self._server.watch(self._wakeup, self._signal)
         self._watch_background()
@@ -70,7 +69,7 @@ class Agent:
         self._notifier.ready(f"serving on {self._setting.socket}")
         while not self._stopping:
             self._turn()
-        self._stop(inode)
+        self._stop()
         return 0
 
     @property
@@ -169,13 +168,13 @@ class Agent:
         }
         _log.info("%s", json.dumps({name: value for name, value in fields.items() if value != ""}))
 
-    def _stop(self, inode: int) -> None:
+    def _stop(self) -> None:
         """Finish what was begun, bounded in time."""
         assert self._crew is not None  # noqa: S101 - made before the loop
         server = self._serving
         _log.info("stopping")
         self._notifier.stopping()
-        server.stop_accepting(self._setting.socket, inode)
+        server.stop_accepting()
         deadline = time.monotonic() + DRAIN
         while server.busy and time.monotonic() < deadline:
             server.turn(0.1)

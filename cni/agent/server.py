@@ -24,7 +24,7 @@ from cni.agent.protocol import ANSWER, BEGUN, REFUSED, frame
 from cni.agent.worker import Report
 from host.errors import HostError
 
-__all__ = ["Server", "listen", "unlink_own"]
+__all__ = ["Server", "listen"]
 
 READ_WAIT = 1.0
 """Seconds in which a request must have arrived."""
@@ -63,13 +63,6 @@ def listen(path: str) -> socket.socket:
         server.close()
         raise HostError("listen on", path, error.errno or 0) from error
     return server
-
-
-def unlink_own(path: str, inode: int) -> None:
-    """Take the name away, unless a newer agent has taken it over."""
-    with suppress(OSError):
-        if os.stat(path).st_ino == inode:
-            os.unlink(path)
 
 
 class Plugin:
@@ -166,11 +159,13 @@ class Server:
         self._look_after_times()
         self._crew.reap()
 
-    def stop_accepting(self, path: str, inode: int) -> None:
-        """No new requests: the name goes first, then those already connected are still served."""
+    def stop_accepting(self) -> None:
+        """No new requests; those already connected are still served.
+
+        The name stays: it refuses connections at once, and it may be a newer agent's by now.
+        """
         if self._listening is None:
             return
-        unlink_own(path, inode)
         self._accept(self._listening)
         self._selector.unregister(self._listening)
         self._listening.close()
