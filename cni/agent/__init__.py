@@ -1,3 +1,5 @@
-"""The resident half of the plugin on a node: fast path, device plugin, run directory, metrics. This package
-arrives with its own release; today only its command line exists.
+"""The resident half of the plugin on a node: ``roceway-agent``.
+
+The fast path is ``resident`` (the main process), ``server``, ``crew`` and ``worker``; ``client`` is the plugin's side of
+it, ``protocol`` and ``view`` what passes between them. Everything else are parts (``parts``) of the background process.
 """

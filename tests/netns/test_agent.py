@@ -304,6 +304,40 @@ def test_an_agent_that_does_not_see_the_hosts_folders_refuses(world: World, host
         agent.close()
 
 
+def test_an_agent_with_mounts_of_its_own_serves_pods_made_after_it(world: World, host: Host) -> None:
+    """As in the DaemonSet: /run/netns comes in by propagation; what goes to files of the host is refused."""
+    agent = Agent(host)
+
+    @contextmanager
+    def container() -> Iterator[None]:
+        import ctypes
+
+        assert ctypes.CDLL(None, use_errno=True).unshare(0x00020000) == 0  # CLONE_NEWNS
+        subprocess.run(["mount", "--make-rslave", "/"], check=True)
+        subprocess.run(["mount", "--bind", "/proc/sys", "/proc/sys"], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", "/proc/sys"], check=True)
+        yield
+
+    try:
+        agent.fork(container)
+        pod = world.ns("later")
+        conf = agent.conf(host.conf())
+        for verb in ("ADD", "DEL"):
+            answer = traced(host, verb, conf, pod)
+            assert (answer.code, served(answer.stderr)) == (0, True), answer
+        conf["rails"][1]["ipam"] = {"ranges": [{"subnet": "fd00:201::/64"}]}
+        answer = traced(host, "ADD", conf, pod)
+        assert (answer.code, served(answer.stderr)) == (0, False), answer
+        assert "/proc/sys is read-only" in answer.stderr
+        file = {"CNIDeviceInfoFile": str(host.world.folder / "device.json")}
+        answer = traced(
+            host, "ADD", agent.conf({**host.conf(rails=1), "runtimeConfig": file}), world.ns("other"), container="c2"
+        )
+        assert (answer.code, served(answer.stderr)) == (0, False), answer
+    finally:
+        agent.close()
+
+
 # skew
 
 
@@ -471,6 +505,32 @@ def test_sigterm_finishes_what_was_begun_and_the_next_call_works_alone(world: Wo
         answer = traced(host, "DEL", conf, pod)
         assert (answer.code, served(answer.stderr)) == (0, False), answer
         assert time.monotonic() - start < 0.9, "it waited for an agent that is gone"
+        assert rows(host) == EMPTY
+    finally:
+        agent.close()
+
+
+def test_a_main_process_killed_alone_leaves_its_workers_to_end_their_requests(world: World, host: Host) -> None:
+    agent = Agent(host)
+    try:
+        agent.fork(slow("_unlike", 0.5))
+        workers = agent.children()[1:]
+        pod = world.ns("pod")
+        answers: list[Answer] = []
+        conf = agent.conf(host.conf())
+        work = threading.Thread(target=lambda: answers.append(traced(host, "ADD", conf, pod)))
+        work.start()
+        deadline = time.monotonic() + 20
+        while not rows(host)["attachments"] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        agent.signal(signal.SIGKILL)
+        agent.wait()
+        work.join(20)
+        assert (answers[0].code, served(answers[0].stderr)) == (0, True), answers
+        while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+        deleted(host, conf, netns=pod)
         assert rows(host) == EMPTY
     finally:
         agent.close()
