@@ -384,7 +384,7 @@ UNKNOWN = [
     Unknown("S06", one(queues=None), "queues of the port"),
     Unknown("S07", profile(pool=None), "size of the buffer pool (the buffer manager works it out)"),
     Unknown("S08", one(queues=queue(3, ecn=None)), "ECN of a lossless queue"),
-    Unknown("S09", both(leaf(hostname=None), one(watchdog=None)), "PFC watchdog of the port"),
+    Unknown("S09", one(watchdog=None, speed=None), "PFC watchdog of the port"),
     Unknown("S10", dog(detection=None), "detection time of the PFC watchdog"),
     Unknown("S11", one(queues=queue(3, scheduler=None)), "scheduler of a lossless queue"),
     Unknown("S12", both(one(pfc_oper=None), leaf(operational=None)), "what runs on the switch"),

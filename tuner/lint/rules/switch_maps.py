@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from tuner.lint import remedy
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.switch_words import (
-    NO_CABLE,
     NO_GROUPS,
     NO_PFC,
     group_of,
@@ -126,19 +125,12 @@ def _absent(at: PortAt, priorities: list[int]) -> Verdict:
     if at.switch.platform == "sonic":
         if port.cable == 0:
             return  # L08: with no length there will be no group
-        if port.cable is None and port.speed is None and not _cables_known(at):
-            yield NO_CABLE  # part of a configuration
-            return
         if port.cable is not None and at.switch.lookup is None:
             yield Missing("pg_profile_lookup.ini (whether the buffer manager makes the priority group)")
             return
         if any(row.speed == at.speed and row.cable == port.cable for row in at.switch.lookup or ()):
             return
     yield _without_group(at, priorities, "is not there")
-
-
-def _cables_known(at: PortAt) -> bool:
-    return any(port.cable is not None for port in at.switch.ports.values())
 
 
 @rule(

@@ -128,8 +128,8 @@ def watchdog(at: PortAt) -> Verdict:
 
 
 def _whole(at: PortAt) -> bool:
-    """All of a SONiC configuration: what is not in it is not set. A part of one leaves it open."""
-    return at.switch.platform == "sonic" and at.switch.hostname is not None and at.port.speed is not None
+    """All of a SONiC configuration, ports included: what is not in it is not set. A part of one leaves it open."""
+    return at.switch.platform == "sonic" and at.port.speed is not None and not at.switch.partial
 
 
 def _polls(at: PortAt) -> Verdict:
