@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from math import ceil
 from typing import Any
 
@@ -173,6 +174,7 @@ def _maxrate(asked: tuple[int, ...], seen: NicQos, driver: Adapter) -> SetMaxrat
     return SetMaxrate(nic=seen.name, seen=seen.maxrate or (), wanted=kept, note=note)
 
 
+@cache
 def whole_map(asked: tuple[tuple[int, int], ...], driver: Adapter) -> tuple[App, ...]:
     """The DSCP entries to write: those asked for, and where the hardware has a hidden map also all others, as 0."""
     table = dict.fromkeys(range(64), 0) if driver.whole_map and asked else {}

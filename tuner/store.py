@@ -1,6 +1,6 @@
 """The tuner's state on a host: snapshots, the journal of a run, what was applied last, the lock. Root only.
 
-Files below ``/var/lib/roceway/tune`` (mode 0700), each replaced whole so that no reader sees half of one:
+Files below ``tune`` in the state directory (mode 0700), each replaced whole so that no reader sees half of one:
 
 ``journal.json``    steps of the run that is under way; gone when the host is consistent
 ``snapshots/*.json``  the NICs before each run, newest last, named by time; the last ten are kept
@@ -26,7 +26,7 @@ from tuner.steps import Step, dump, load
 
 __all__ = ["KEEP", "STATE", "Journal", "Snapshot", "Store"]
 
-STATE = "/var/lib/roceway/tune"
+STATE = "/var/lib/roceway"
 KEEP = 10
 _NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z(-[0-9]+)?")
 _MOST = 1 << 26
@@ -55,8 +55,8 @@ class Journal:
 class Store:
     """The files of one host."""
 
-    def __init__(self, folder: str = STATE) -> None:
-        self.folder = folder
+    def __init__(self, state: str = STATE) -> None:
+        self.folder = os.path.join(state, "tune")
 
     @contextmanager
     def held(self, timeout: float = 0.0) -> Iterator[None]:
@@ -156,8 +156,12 @@ class Store:
         self._write("applied.json", encode(applied))
 
     def _free(self, name: str) -> str:
-        taken = set(self.snapshots())
-        return next(each for each in (name, *(f"{name}-{number}" for number in range(1, 1000))) if each not in taken)
+        """A name that sorts after every snapshot there is, also where the clock went back."""
+        newest = next(reversed(self.snapshots()), "")
+        if _order(name) > _order(newest):
+            return name
+        stem, number = _order(newest)
+        return f"{stem}-{number + 1}"
 
     def _prune(self) -> None:
         for name in self.snapshots()[:-KEEP]:

@@ -1,7 +1,8 @@
-"""What the tuner last found of each rail, in a small file that the agent reads for its device health. Root only.
+"""What the tuner last found on this host's rails, in the small file that the agent's device health goes by. Root only.
 
-``verdict.json`` in the state directory: ``{"at", "boot_id", "rails": [{"rail", "nic", "healthy", "reasons"}]}``,
-replaced whole. One of another boot says nothing about this one.
+``verify.json`` in the state directory, replaced whole: ``{"version": 1, "at": "…", "nics": [{"rail": "rail0", "pci":
+"0000:18:00.0", "netdev": "eth2", "findings": ["PFC off delay 7 → 3 delay 3"]}]}``. A NIC with findings must be given to
+no pod. ``verify``, ``apply`` and ``watch`` write it. A file from before the last boot says nothing.
 """
 
 from __future__ import annotations
@@ -12,26 +13,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from host.errors import HostError
-from tuner.machine import now, text
+from tuner.machine import now
+from tuner.nic import HostQos
 from tuner.plan import NicPlan
 from tuner.record import decode, encode
-from tuner.store import STATE
 
-__all__ = ["Health", "Verdict", "of_plans", "read", "write"]
+__all__ = ["FILE", "Health", "Verdict", "of_plans", "read", "write"]
 
+FILE = "verify.json"
+_VERSION = 1
 _MOST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """One rail."""
+    """One rail's NIC."""
 
     rail: str
-    nic: str
-    """Netdev, or PCI address where a pod has it."""
-    healthy: bool
-    reasons: tuple[str, ...] = ()
-    """Why not: each step that is still to be done, each reason that blocks it, each event of ``watch``."""
+    pci: str
+    """Empty where it has no PCI address, or fabric.yaml names a netdev that is not there."""
+    netdev: str
+    """Empty where a pod has it."""
+    findings: tuple[str, ...] = ()
+    """What is not as wanted, or who must act first; empty where all is well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,33 +44,28 @@ class Verdict:
 
     at: str
     """ISO 8601, UTC."""
-    boot_id: str
-    rails: tuple[Health, ...]
-
-    def of(self, rail: str) -> Health | None:
-        """One rail's, by its name or its NIC's."""
-        return next((each for each in self.rails if rail in (each.rail, each.nic)), None)
+    nics: tuple[Health, ...]
+    version: int = _VERSION
 
 
-def of_plans(plans: Iterable[NicPlan], root: str = "/") -> Verdict:
-    """A rail is healthy when nothing is to be done to it and nothing blocks it."""
-    rails = [
-        Health(
-            rail=plan.rail,
-            nic=plan.nic,
-            healthy=not plan.steps and not plan.blocked,
-            reasons=(*plan.blocked, *(str(step) for step in plan.steps)),
-        )
-        for plan in plans
-    ]
-    return Verdict(at=now(), boot_id=text(root, "proc/sys/kernel/random/boot_id") or "", rails=tuple(rails))
+def of_plans(plans: Iterable[NicPlan], seen: HostQos) -> Verdict:
+    """A NIC is well when nothing is to be done to it and nothing blocks it."""
+    return Verdict(at=now(), nics=tuple(_health(plan, seen) for plan in plans))
 
 
-def write(folder: str, verdict: Verdict) -> None:
+def _health(plan: NicPlan, seen: HostQos) -> Health:
+    nic = seen.nic(plan.rail) or seen.nic(plan.nic)
+    by_address = ":" in plan.nic
+    pci = nic.pci.address if nic is not None and nic.pci is not None else plan.nic if by_address else ""
+    steps = (f"{step.label} {step.before} → {step.after}" for step in plan.steps)
+    return Health(rail=plan.rail, pci=pci, netdev="" if by_address else plan.nic, findings=(*plan.blocked, *steps))
+
+
+def write(state: str, verdict: Verdict) -> None:
     """Replace the file. HostError where it cannot be written."""
-    path = os.path.join(folder, "verdict.json")
+    path = os.path.join(state, FILE)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.makedirs(state, mode=0o700, exist_ok=True)
         descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w") as file:
             json.dump(encode(verdict), file)
@@ -75,12 +74,10 @@ def write(folder: str, verdict: Verdict) -> None:
         raise HostError("write", path, error.errno or 0) from error
 
 
-def read(folder: str = STATE, root: str = "/") -> Verdict | None:
-    """What was last found in this boot; None where nothing was, or the file cannot be understood."""
+def read(state: str) -> Verdict | None:
+    """What was last found; None where nothing was, or the file cannot be understood."""
     try:
-        with open(os.path.join(folder, "verdict.json")) as file:
-            verdict = decode(Verdict, json.loads(file.read(_MOST)), "verdict")
+        with open(os.path.join(state, FILE)) as file:
+            return decode(Verdict, json.loads(file.read(_MOST)), "verdict")
     except (OSError, ValueError):
         return None
-    boot = text(root, "proc/sys/kernel/random/boot_id")
-    return verdict if not verdict.boot_id or verdict.boot_id == boot else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tuner.counters import paused_share
-from tuner.nic import HostQos, HostWanted, NicQos, NicWanted
+from tuner.nic import HostQos, HostWanted, InUse, Link, NicQos, NicWanted
 from tuner.plan import plan_nic
 
 __all__ = ["Event", "Limits", "Rates", "changed", "drift_of", "rates", "traffic"]
@@ -123,14 +123,15 @@ def _events(
     look: Callable[[NicWanted, NicQos, NicQos], Iterator[Found]],
 ) -> Iterator[Event]:
     for one in wanted.nics:
-        then, now = _nic(before, one), _nic(after, one)
-        if then is not None and now is not None:
-            for kind, text, values in look(one, then, now):
-                yield Event(rail=one.rail, nic=now.name, kind=kind, text=text, values=values)
+        then, now = (host.nic(one.rail) or host.nic(one.nic) or _missing(one) for host in (before, after))
+        name = then.name if _absent(now) else now.name
+        for kind, text, values in look(one, then, now):
+            yield Event(rail=one.rail, nic=name, kind=kind, text=text, values=values)
 
 
-def _nic(host: HostQos, one: NicWanted) -> NicQos | None:
-    return host.nic(one.rail) or host.nic(one.nic)
+def _missing(one: NicWanted) -> NicQos:
+    """Stands for a NIC that is not there at all: its driver is gone, or the card is."""
+    return NicQos(name=one.nic, in_use=InUse(reason="absent", detail="there is no such NIC"))
 
 
 def _absent(nic: NicQos) -> bool:
@@ -140,28 +141,25 @@ def _absent(nic: NicQos) -> bool:
 def _settings(one: NicWanted, then: NicQos, now: NicQos) -> Iterator[Found]:
     if _absent(now) or _absent(then):
         if not _absent(then):
-            yield "gone", "its network device went to another namespace", {}
+            yield "gone", "its network device is gone: to a pod, or with its driver", {}
         elif not _absent(now):
             yield "back", "its network device is here again", {}
-        return
     old, new = drift_of(one, then), drift_of(one, now)
     for sentence in new:
         if sentence not in old:
             yield "drift", sentence, {}
-    if old and not new:
+    if old and not new and not _absent(now):
         yield "mended", "as fabric.yaml says again", {}
     if then.link is not None and now.link is not None:
-        yield from _link(then, now)
+        yield from _link(then.link, now.link)
     yield from _gids(then, now)
 
 
-def _link(then: NicQos, now: NicQos) -> Iterator[Found]:
-    assert then.link is not None and now.link is not None  # noqa: S101, PT018 - the caller has looked
-    changes = _grown(then.link.changes, now.link.changes) or 0
-    if then.link.carrier != now.link.carrier or changes:
-        state = "up" if now.link.carrier else "down"
+def _link(then: Link, now: Link) -> Iterator[Found]:
+    changes = _grown(then.changes, now.changes) or 0
+    if then.carrier != now.carrier or changes:
         times = f", {changes} changes of the carrier" if changes else ""
-        yield "link", f"{state}{times}", {"changes": changes}
+        yield "link", f"{'up' if now.carrier else 'down'}{times}", {"changes": changes}
 
 
 def _gids(then: NicQos, now: NicQos) -> Iterator[Found]:

@@ -23,6 +23,7 @@ from host.netns import Identity, Netns, inside
 from tests.bench.contenders import ByAgent, Contender, IpBatch, ReferenceChain, Roceway, _cni_env, execute, installed
 from tests.bench.crowd import crowd
 from tests.bench.soak import pss, soak
+from tests.bench.tune import main as tuning
 from tests.netns.agents import Agent, running
 from tests.tuner.lint.big import curve as linting
 from tests.world import CNI_PLUGINS, ROOT, Host, Ns, World
@@ -61,6 +62,7 @@ def main() -> int:
             _memory(agent, console)
         here.close()
     linting()
+    tuning()
     return 0 if options.no_micro else _micro()
 
 

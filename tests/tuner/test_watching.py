@@ -90,6 +90,13 @@ def test_a_nic_that_goes_into_a_pod_and_comes_back() -> None:
     assert changed(wanted(), host(away), host(away)) == ()
 
 
+def test_a_driver_that_is_reloaded_is_gone_then_back_with_its_drift() -> None:
+    nothing = HostQos(node="n0", nics=())
+    assert [event.kind for event in changed(wanted(), one(QUIET), nothing)] == ["gone"]
+    back = changed(wanted(), nothing, one(replace(QUIET, mtu=1500)))
+    assert [event.kind for event in back] == ["back", "drift"]
+
+
 @pytest.mark.parametrize(("paused", "seconds", "expected"), [(999_999, 10, []), (1_000_000, 10, ["pause-storm"])])
 def test_a_storm_is_a_share_of_time_not_a_number_of_frames(paused: int, seconds: float, expected: list[str]) -> None:
     stormy = replace(QUIET, counters=counted(rx_pause_us={3: paused}, rx_pause={3: 1}, tx_pause={3: 10**9}))

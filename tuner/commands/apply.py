@@ -78,7 +78,7 @@ def _conclude(
     code = _code(outcome, plans, after)
     if outcome.cause is None:
         _record(store, applied_record(here.wanted, here.seen, complete=code == DONE))
-    write(options.state_dir, of_plans(after))
+    write(options.state_dir, of_plans(after, here.seen))
     if options.json:
         print(json.dumps(_json(here, outcome, after), indent=2))
     else:

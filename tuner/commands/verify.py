@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         print(text)
     _remark(plans)
     if options.host is None:
-        _tell_agent(options, plans)
+        _tell_agent(options, plans, here.seen)
     return code_of(plans)
 
 
@@ -71,9 +71,9 @@ def _remark(plans: tuple[NicPlan, ...]) -> None:
             print(f"{each.rail}: {sentence}", file=sys.stderr)
 
 
-def _tell_agent(options: argparse.Namespace, plans: tuple[NicPlan, ...]) -> None:
+def _tell_agent(options: argparse.Namespace, plans: tuple[NicPlan, ...], seen: HostQos) -> None:
     """The agent's device health uses this verdict; a reader without the right to write it still gets the answer."""
     try:
-        write(options.state_dir, of_plans(plans))
+        write(options.state_dir, of_plans(plans, seen))
     except HostError:
         return

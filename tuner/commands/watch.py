@@ -26,7 +26,7 @@ from tuner.plan import plan
 from tuner.record import encode
 from tuner.session import Look, look, need_root, read, state_option, stored
 from tuner.store import Store
-from tuner.verdict import of_plans, write
+from tuner.verdict import Verdict, of_plans, write
 from tuner.watching import Event, Limits, Rates, changed, drift_of, rates, traffic
 
 _ABOUT = """
@@ -118,7 +118,9 @@ class Watcher:
         self.enforcer = Enforcer(self.store, doors, self._look) if options.enforce else None
         self._last = self._base = self._look()
         self._based = time.monotonic()
+        self._verdict: Verdict | None = None
         tell(_already(self._last))
+        self._judge()
         self._publish({})
 
     def _look(self, *, in_use: bool = False) -> Look:
@@ -145,6 +147,7 @@ class Watcher:
             return
         self.tell(changed(here.wanted, self._last.seen, here.seen))
         self._last = here
+        self._judge()
         seconds = time.monotonic() - self._based
         if seconds >= self.options.interval:
             limits = Limits(paused=self.options.paused)
@@ -152,12 +155,20 @@ class Watcher:
             self._publish(_rates(self._base, here, seconds))
             self._base, self._based = here, time.monotonic()
 
-    def _publish(self, found: Mapping[str, Rates]) -> None:
+    def _judge(self) -> None:
+        """The agent is told at once when a rail's health changes: no pod must be given a NIC that is not tuned."""
         here = self._last
+        verdict = of_plans(plan(here.wanted, here.seen, in_use=True), here.seen)
+        if self._verdict is not None and self._verdict.nics == verdict.nics:
+            return
         with suppress(HostError):  # not root: nobody asked for a verdict
-            write(self.options.state_dir, of_plans(plan(here.wanted, here.seen, in_use=True)))
+            write(self.options.state_dir, verdict)
+            self._verdict = verdict
+
+    def _publish(self, found: Mapping[str, Rates]) -> None:
         if self.tell.metrics is None:
             return
+        here = self._last
         for one in here.wanted.nics:
             nic = here.seen.nic(one.rail)
             if nic is not None:

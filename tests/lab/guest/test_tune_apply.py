@@ -98,7 +98,7 @@ def test_eio_at_any_step_leaves_the_host_as_it_was(nic: str, tmp_path: Path) -> 
             assert done.code == 3, (step, done)
             assert "everything was put back" in done.out
             assert "Input/output error" in done.err or "refused" in done.err
-            assert not (found.state / "journal.json").exists()
+            assert not (found.state / "tune/journal.json").exists()
             assert world([nic]) == before, step
 
 
@@ -144,7 +144,7 @@ def test_killed_at_every_step_the_host_is_consistent(nic: str, tmp_path: Path) -
         steps = len(found.tune("plan", "--json").json["rails"][0]["steps"])
         for at in range(1, steps + 1):
             killed(found, at, after=bool(at % 2))
-            assert (found.state / "journal.json").exists()
+            assert (found.state / "tune/journal.json").exists()
             if at == steps:  # the next apply mends it and goes on
                 assert found.tune("apply").code == 0
                 assert found.tune("verify").code == 0

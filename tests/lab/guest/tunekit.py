@@ -41,6 +41,7 @@ class Bench:
 
     def __init__(self, folder: Path, nics: Sequence[str], **qos: Any) -> None:
         self.nics = tuple(nics)
+        folder.mkdir(exist_ok=True)
         self.fabric = folder / "fabric.yaml"
         self.state = folder / "state"
         rails = {f"rail{number}": nic for number, nic in enumerate(nics)}

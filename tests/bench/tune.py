@@ -1,0 +1,122 @@
+"""How fast the tuner is, after start-up: reading eight NICs, judging them, and judging recorded hosts by the thousand.
+
+This machine has no NIC with DCB, so reading is measured on eight veth ends (every door is asked, most answer "none"),
+judging on eight recorded ConnectX. Own time is CPU time: it does not depend on who else uses the machine.
+``python -m tests.bench.tune`` prints it; ``make bench`` too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from statistics import median
+
+from conf.fabric import Fabric, parse
+from host.netns import Netns, inside
+from tests.tuner.nics import host, mlx5
+from tests.world import Ns
+from tuner.desired import desired, fitted
+from tuner.drift import diff
+from tuner.gather import Doors, gather
+from tuner.nic import Counters, Gid, HostQos
+from tuner.plan import plan
+from tuner.table import text
+
+__all__ = ["main"]
+
+_ROUNDS = 30
+_HOSTS = 500
+_NICS = 8
+_RAILS = {f"rail{number}": f"eth{number}" for number in range(_NICS)}
+
+
+def main() -> int:
+    """Measure and print."""
+    if os.geteuid() != 0:
+        print("bench: needs root (network namespaces)", file=sys.stderr)
+        return 3
+    seen = _recorded()
+    read, judged, shown = _reading(), _median(lambda: _judge(seen)), _median(lambda: text(seen))
+    print(f"tuner, {_NICS} NICs, own time after start-up (medians of {_ROUNDS}; wanted: under 150 ms):")
+    print(f"  show:   {1e3 * (read + shown):5.1f} ms  (reading {1e3 * read:.1f}, table {1e3 * shown:.1f})")
+    print(f"  verify: {1e3 * (read + judged):5.1f} ms  (reading {1e3 * read:.1f}, judging {1e3 * judged:.1f})")
+    each = _offline(seen)
+    print(f"  recorded hosts: {60 / each:,.0f} a minute ({1e3 * each:.2f} ms each, JSON included); wanted: > 10,000")
+    return 0
+
+
+def _median(action: Callable[[], object]) -> float:
+    times = []
+    for _ in range(_ROUNDS):
+        start = time.process_time()
+        action()
+        times.append(time.process_time() - start)
+    return median(times)
+
+
+def _reading() -> float:
+    """Seconds to open the doors and read eight NICs, other namespaces included."""
+    ns = Ns(f"rwbench{os.getpid()}")
+    try:
+        for number in range(_NICS):
+            ns.ip("link", "add", f"nic{number}", "type", "veth", "peer", "name", f"far{number}")
+        here = Netns.open(ns.path)
+        try:
+            with inside(here):
+                return _median(_read)
+        finally:
+            here.close()
+    finally:
+        ns.delete()
+
+
+def _read() -> HostQos:
+    with Doors() as doors:
+        return gather(doors, [f"nic{number}" for number in range(_NICS)])
+
+
+def _recorded() -> HostQos:
+    """Eight NICs with every table as full as a ConnectX's."""
+    eight = tuple(range(8))
+    counted = Counters(rx_bytes=eight, tx_bytes=eight, rx_pause=eight, tx_pause=eight, rx_pause_us=eight)
+    gids = tuple(Gid(index=index, type="RoCE v2", address=f"10.200.0.{index}", netdev="eth2") for index in range(16))
+    nics = [mlx5(f"eth{number}", counters=counted, gids=gids, mtu=9000) for number in range(_NICS)]
+    return host(*nics)
+
+
+@cache
+def _fabric() -> Fabric:
+    kind = {"speed": "400G", "mode": "host-device", "cable": "3m", "rails": _RAILS}
+    document = {
+        "apiVersion": "roceway/v1",
+        "kind": "Fabric",
+        "metadata": {"name": "bench"},
+        "rails": [{"name": rail, "subnet": f"10.{200 + n}.0.0/16", "nodeBlock": 27} for n, rail in enumerate(_RAILS)],
+        "nodeTypes": {"hgx": kind},
+        "nodes": [{"match": "n0", "type": "hgx"}],
+    }
+    return parse(json.dumps(document))
+
+
+def _judge(seen: HostQos) -> str:
+    wanted = fitted(desired(_fabric(), "n0", _RAILS), _fabric().qos, seen)
+    plan(wanted, seen, in_use=True)
+    return diff(wanted, seen)
+
+
+def _offline(seen: HostQos) -> float:
+    """Seconds for one recorded host, from its JSON to the verdict."""
+    records = [json.dumps(replace(seen, node=f"n{number}").to_json()) for number in range(_HOSTS)]
+    start = time.process_time()
+    for record in records:
+        _judge(HostQos.from_json(json.loads(record)))
+    return (time.process_time() - start) / _HOSTS
+
+
+if __name__ == "__main__":
+    sys.exit(main())
