@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from cni.poddevices import GpuName
-from host import pci
+from host import files, pci
 
 __all__ = ["resolve"]
 
@@ -60,10 +60,10 @@ def _table(kind: str, root: str) -> Mapping[str, str]:
 def _nvidia(root: str) -> dict[str, dict[str, str]]:
     """PCI address to the fields of its ``information``, in order of addresses."""
     folder = os.path.join(root, _NVIDIA)
-    addresses = sorted((name.lower() for name in _names(folder) if _is_pci(name)), key=pci.order)
+    addresses = sorted((name.lower() for name in files.names(folder) if _is_pci(name)), key=pci.order)
     found = {}
     for address in addresses:
-        lines = [line.partition(":") for line in _text(folder, address, "information").splitlines()]
+        lines = [line.partition(":") for line in files.text(folder, address, "information").splitlines()]
         found[address] = {key.strip(): value.strip() for key, _, value in lines}
     return found
 
@@ -72,7 +72,7 @@ def _cards(root: str) -> dict[str, str]:
     """Number of each DRM card of AMD's to its PCI address."""
     folder = os.path.join(root, "sys/class/drm")
     found = {}
-    for name in _names(folder):
+    for name in files.names(folder):
         number = name.removeprefix("card")
         driver = os.path.basename(os.path.realpath(os.path.join(folder, name, "device/driver")))
         place = os.path.basename(os.path.realpath(os.path.join(folder, name, "device")))
@@ -85,13 +85,13 @@ def _ascend(root: str) -> dict[str, str]:
     """Device number to PCI address."""
     folder = os.path.join(root, "sys/bus/pci/devices")
     found: dict[str, str] = {}
-    for address in _names(folder):
-        if _text(folder, address, "vendor") != _ASCEND_VENDOR:
+    for address in files.names(folder):
+        if files.text(folder, address, "vendor") != _ASCEND_VENDOR:
             continue
-        number = _text(folder, address, "dev_id")
+        number = files.text(folder, address, "dev_id")
         if number.isdigit():
             found[number] = address
-        for short, listed in _ASCEND_LINE.findall(_text(folder, address, "devdrv_sysfs_bdf_to_devid")):
+        for short, listed in _ASCEND_LINE.findall(files.text(folder, address, "devdrv_sysfs_bdf_to_devid")):
             found.setdefault(listed, f"{address.partition(':')[0]}:{short}")  # the table leaves the domain out
     return found
 
@@ -108,19 +108,3 @@ def _is_pci(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _text(*parts: str) -> str:
-    """A file's text, stripped; empty where it is missing or refuses."""
-    try:
-        with open(os.path.join(*parts), errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

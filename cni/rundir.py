@@ -19,7 +19,7 @@ from contextlib import suppress
 from cni.ncclconf import PodRail, nccl_conf, rails_document
 from cni.podconf import Nccl
 from cni.topoxml import Cpu, topo_xml
-from host import pci
+from host import files, pci
 from host.errors import HostError
 
 __all__ = ["INSIDE", "cpu", "fill", "folder_of", "make", "read_tree", "remove"]
@@ -109,7 +109,7 @@ def read_tree(functions: Iterable[str], root: str = "/") -> Mapping[str, pci.Dev
 def cpu(root: str = "/") -> Cpu:
     """The machine's CPUs as NCCL wants to know them."""
     fields: dict[str, str] = {}
-    for line in _text(root, "proc/cpuinfo").partition("\n\n")[0].splitlines():
+    for line in files.text(root, "proc/cpuinfo").partition("\n\n")[0].splitlines():
         key, _, value = line.partition(":")
         fields[key.strip()] = value.strip()
     machine = platform.machine()
@@ -124,24 +124,9 @@ def cpu(root: str = "/") -> Cpu:
 
 def _affinity(root: str) -> dict[int, str]:
     folder = os.path.join(root, "sys/devices/system/node")
-    names = [name for name in _names(folder) if name.startswith("node") and name[4:].isdigit()]
-    return {int(name[4:]): _text(folder, name, "cpumap").strip() for name in names}
+    names = [name for name in files.names(folder) if name.startswith("node") and name[4:].isdigit()]
+    return {int(name[4:]): files.text(folder, name, "cpumap") for name in names}
 
 
 def _number(text: str | None) -> int:
     return int(text) if text and text.isdigit() else 0
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _text(*parts: str) -> str:
-    try:
-        with open(os.path.join(*parts), errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

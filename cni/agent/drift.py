@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, Protocol, Self
 
 from cni import gather
-from cni.agent.parts import Finished
+from cni.agent.looper import Looper
 from cni.apply import Kernel
 from cni.commands.check import pod_differences
 from cni.lifecycle import is_alive, lock_names, open_store
@@ -110,7 +110,7 @@ class _Deaf:
         return set()
 
 
-class Drift:
+class Drift(Looper):
     """The part of the agent that watches."""
 
     name = "drift"
@@ -118,13 +118,11 @@ class Drift:
     def __init__(
         self, state_dir: str, *, repair: bool, told: Callable[[dict[str, int], Iterable[str], Iterable[str]], None]
     ) -> None:
+        super().__init__()
         self._state_dir = state_dir
         self._repair = repair
         self._told = told
         """Called with rails to pods in which they differ, rails that newly do, and rails that were repaired."""
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._account = ""
         self._numbers: dict[int, int] = {}
         self._looked: dict[int, float] = {}
         self._repaired: dict[int, list[float]] = {}
@@ -132,49 +130,24 @@ class Drift:
         """Attachment to its differences, as last seen."""
         self._rails: dict[int, frozenset[str]] = {}
 
-    def start(self) -> None:
-        """Listen, in a thread."""
-        self._thread = threading.Thread(target=self._live, name="drift", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(2.0)
-
-    def after(self, finished: Finished) -> None:
-        """New pods are found at the next turn, within a second."""
-
-    def problem(self) -> str:
-        """Why nobody watches; empty while somebody does."""
-        return self._account
-
-    def _live(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                with self._ears() as ears:
-                    while not self._stopping.is_set():
-                        self.turn(ears, time.time())
-                        self._account = ears.account
-            except (HostError, Busy) as error:
-                self._account = str(error)
-            except Exception as error:  # noqa: BLE001 - the thread must live
-                _log.exception("rails could not be watched")
-                self._account = repr(error)
-            self._stopping.wait(1.0)
+    def loop(self) -> None:
+        """Listen, and look."""
+        with self._ears() as ears:
+            while not self.stopping.is_set():
+                self.turn(ears, time.time())
+                self.account = ears.account
 
     def _ears(self) -> Ears:
         try:
             return AllNamespaces()
         except PermissionError:
-            return _Deaf(self._stopping)
+            return _Deaf(self.stopping)
 
     def turn(self, ears: Ears, now: float) -> None:
         """Listen for a second, then look at every pod of which something was heard, or nothing for long."""
         heard = ears.wait(1.0)
         if heard:
-            self._stopping.wait(_PATIENCE)
+            self.stopping.wait(_PATIENCE)
             heard |= ears.wait(0.0)
         attachments = self._attached()
         self._follow(attachments)

@@ -13,7 +13,7 @@ from cni.agent.drift import rails_of
 from cni.agent.noderails import NodeRails
 from cni.agent.nodeview import RailView, look, problem
 from cni.agent.railcounters import RailCounters
-from cni.agent.verdict import verdicts
+from cni.agent.verdict import verdict_of, verdicts
 from cni.commands.check import pod_differences
 from cni.lifecycle import is_alive, open_store
 from cni.store import ATTACHED, Attachment, Store
@@ -45,7 +45,7 @@ def node(rails: NodeRails, state_dir: str, root: str = "/") -> dict[str, Any]:
         "rails": [
             _rail(
                 rail,
-                problem(rail, fabric_has_rdma=has_rdma, verdict=unfit.get(rail.pci) or unfit.get(rail.netdev) or ""),
+                problem(rail, fabric_has_rdma=has_rdma, verdict=verdict_of(unfit, rail)),
                 differences.get(rail.name, []),
                 counted.get(rail.name),
             )

@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from cni.agent.nodeview import RailView, problem
 from cni.agent.preference import Offer
+from cni.agent.verdict import verdict_of
 from cni.selection import device_id, parse_device_id
+from host import files
 
 __all__ = ["Unit", "char_devices", "offers", "rdma_of", "units"]
 
@@ -37,8 +39,7 @@ def units(rails: Sequence[RailView], verdicts: Mapping[str, str]) -> tuple[Unit,
     has_rdma = any(rail.rdma for rail in rails)
     found = []
     for rail in rails:
-        verdict = verdicts.get(rail.pci) or verdicts.get(rail.netdev) or ""
-        why = problem(rail, fabric_has_rdma=has_rdma, verdict=verdict)
+        why = problem(rail, fabric_has_rdma=has_rdma, verdict=verdict_of(verdicts, rail))
         idents = [device_id(rail.name, vf) for vf in rail.vfs] or [device_id(rail.name)]
         found += [Unit(ident, not why, why, rail.numa_node) for ident in idents]
     return tuple(found)
@@ -59,7 +60,7 @@ def rdma_of(ident: str, rails: Sequence[RailView], root: str = "/") -> str:
     if not vf:
         return next((rail.rdma for rail in rails if rail.name == name), "")
     folder = os.path.join(root, "sys/bus/pci/devices", vf, "infiniband")
-    return next(iter(sorted(_names(folder))), "")
+    return next(iter(sorted(files.names(folder))), "")
 
 
 def char_devices(rdma_devices: Iterable[str], root: str = "/") -> list[str]:
@@ -71,23 +72,8 @@ def char_devices(rdma_devices: Iterable[str], root: str = "/") -> list[str]:
     found = [
         f"{_DEV}/{name}"
         for kind in _CLASSES
-        for name in sorted(_names(os.path.join(root, "sys/class", kind)))
-        if _text(os.path.join(root, "sys/class", kind, name, "ibdev")) in wanted
+        for name in sorted(files.names(os.path.join(root, "sys/class", kind)))
+        if files.text(os.path.join(root, "sys/class", kind, name, "ibdev")) in wanted
     ]
     shared = found and os.path.exists(os.path.join(root, "sys/class/misc", _COMMON))  # the agent may have no such /dev
     return [*found, *([f"{_DEV}/{_COMMON}"] if shared else [])]
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except OSError:
-        return ""

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 
-from cni.agent.parts import Finished
+from cni.agent.looper import Looper
 from cni.agent.runtime import Runtime
 from cni.lifecycle import is_alive, lock_names, open_store, release, sweep
 from cni.store import Attachment, Store
-from host.errors import Busy, HostError
+from host.errors import Busy
 from host.lock import hold
 from host.netlink import Route
 from host.netns import Identity, identity
@@ -66,7 +65,7 @@ def is_inhabited(namespace: Identity, proc: str = "/proc") -> bool:
     return any(identity(os.path.join(proc, name, "ns/net")) == namespace for name in os.listdir(proc) if name.isdigit())
 
 
-class Reclaimer:
+class Reclaimer(Looper):
     """The part of the agent that does it."""
 
     name = "reclaim"
@@ -77,43 +76,18 @@ class Reclaimer:
         runtime: Callable[[], AbstractContextManager[Runtime] | None],
         told: Callable[[str], None],
     ) -> None:
+        super().__init__()
         self._state_dir = state_dir
         self._runtime = runtime
         self._told = told
         """Called with the reason for each attachment reclaimed."""
         self._misses = Misses()
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._account = ""
 
-    def start(self) -> None:
-        """Look every ten seconds, in a thread."""
-        self._thread = threading.Thread(target=self._live, name="reclaim", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread; a reclaim under way is journalled like any DEL."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(2.0)
-
-    def after(self, finished: Finished) -> None:
-        """Nothing to note."""
-
-    def problem(self) -> str:
-        """Why the dead cannot be looked for."""
-        return self._account
-
-    def _live(self) -> None:
-        while not self._stopping.wait(_EVERY):
-            try:
-                self.look(time.time())
-                self._account = ""
-            except (HostError, Busy) as error:
-                self._account = str(error)
-            except Exception as error:  # noqa: BLE001 - the thread must live
-                _log.exception("dead pods could not be looked for")
-                self._account = repr(error)
+    def loop(self) -> None:
+        """Look every ten seconds."""
+        while not self.stopping.wait(_EVERY):
+            self.look(time.time())
+            self.account = ""
 
     def look(self, now: float) -> list[Attachment]:
         """One look at both kinds; what was reclaimed."""

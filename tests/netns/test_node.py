@@ -464,7 +464,7 @@ def test_without_the_capability_to_hear_pods_are_looked_at_often(host: Host, pod
         drift = Drift(str(host.state), repair=False, told=told)
         with within(host.ns), drift._ears() as ears:
             assert "no CAP_NET_BROADCAST" in ears.account
-            drift._stopping.set()  # its ears wait for nothing
+            drift.stopping.set()  # its ears wait for nothing
             drift.turn(ears, 1000.0)
             pod.ip("link", "del", "rail0")
             drift.turn(ears, 1005.0)
