@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from conf.qos import Qos
-
-if TYPE_CHECKING:
-    from tuner.lint.world import NicAt
+from tuner.lint.subjects import NicAt
 
 __all__ = ["classes", "roce_dscp", "tos_sources", "wanted_pfc", "wanted_tos"]
 

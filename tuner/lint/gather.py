@@ -9,7 +9,7 @@ from typing import Any
 
 from conf.errors import ConfigError, Finding
 from conf.fabric import Fabric
-from tuner.lint.world import Source
+from tuner.lint.subjects import Source
 from tuner.nic import HostQos
 from tuner.switch import model
 from tuner.switch.load import load, load_file, parse_option

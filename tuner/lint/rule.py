@@ -27,7 +27,7 @@ class Severity(IntEnum):
 
 
 class Scope(Enum):
-    """What a rule looks at, one at a time; the value says it in words. The types are in ``tuner.lint.world``."""
+    """What a rule looks at, one at a time; the value says it in words. The types are in ``tuner.lint.subjects``."""
 
     NIC = "a rail's NIC on a host"
     HOST = "a host"

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from conf.nodes import NodeType
 from conf.qos import Qos
 from tuner.lint.classes import classes, roce_dscp, wanted_pfc
+from tuner.lint.subjects import NicAt, Side
 
-if TYPE_CHECKING:
-    from tuner.lint.world import NicAt  # which has the sides of its cables from here
-
-__all__ = ["Side", "sides_of"]
-
-
-class Side(NamedTuple):
-    """What one side expects of the switch port: the host as it is, or as the fabric wants it."""
-
-    who: str
-    pfc: frozenset[int] | None
-    classes: tuple[tuple[int, int], ...] | None
-    """(DSCP, priority) of what PFC is to protect."""
-    cnp_dscp: int | None
-    mtu: int | None
-    """Bytes, of the IP packet."""
+__all__ = ["sides_of"]
 
 
 def sides_of(nic: NicAt | None, qos: Qos | None, kind: NodeType | None) -> tuple[Side, ...]:

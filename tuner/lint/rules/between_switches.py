@@ -9,7 +9,7 @@ from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.majority import odd
 from tuner.lint.rules.switch_words import lossless_group, lossless_queues, pfc_now
 from tuner.lint.rules.words import numbers
-from tuner.lint.world import PortAt, RoleAt, SwitchAt, TrunkAt
+from tuner.lint.subjects import PortAt, RoleAt, SwitchAt, TrunkAt
 from tuner.switch.model import UNBOUND, Port, QosMap
 
 __all__ = ["RULES"]

@@ -9,8 +9,7 @@ from tuner.lint.classes import wanted_pfc
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.switch_words import NO_PFC, group_of, guards, hit, pfc_now, share
 from tuner.lint.rules.words import apply, numbers
-from tuner.lint.sides import Side
-from tuner.lint.world import CableAt, PortAt
+from tuner.lint.subjects import CableAt, PortAt, Side
 from tuner.switch.model import UNBOUND, QosMap, Switch
 
 __all__ = ["RULES"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
-from tuner.lint.world import CableAt, PortAt, TrunkAt
+from tuner.lint.subjects import CableAt, PortAt, TrunkAt
 from tuner.switch.model import Neighbour
 
 __all__ = ["RULES"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tuner.lint.classes import wanted_pfc
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.words import apply, numbers
-from tuner.lint.world import HostAt, NicAt
+from tuner.lint.subjects import HostAt, NicAt
 from tuner.nic import NicQos, NicWanted
 
 __all__ = ["RULES"]

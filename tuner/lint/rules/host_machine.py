@@ -8,7 +8,7 @@ from ipaddress import ip_interface
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.majority import odd
 from tuner.lint.rules.words import apply
-from tuner.lint.world import HostAt, NicAt
+from tuner.lint.subjects import HostAt, NicAt
 from tuner.nic import Pci
 
 __all__ = ["RULES"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.lint.classes import classes, roce_dscp, tos_sources, wanted_pfc, wanted_tos
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.words import apply, mlx5, numbers
-from tuner.lint.world import NicAt
+from tuner.lint.subjects import NicAt
 
 __all__ = ["RULES"]
 

@@ -7,7 +7,7 @@ from functools import cache
 from tuner import headroom
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.words import apply, numbers
-from tuner.lint.world import NicAt
+from tuner.lint.subjects import NicAt
 from tuner.nic import Buffer
 
 __all__ = ["RULES"]

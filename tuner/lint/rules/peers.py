@@ -8,7 +8,7 @@ from tuner.lint.classes import roce_dscp, tos_sources
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.majority import odd
 from tuner.lint.rules.words import apply, numbers
-from tuner.lint.world import NicAt, RailAt
+from tuner.lint.subjects import NicAt, RailAt
 from tuner.nic import Ets, Pause
 
 __all__ = ["RULES"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.lint.rule import Hit, Rule, Scope, Severity, Verdict, rule
-from tuner.lint.world import Source
+from tuner.lint.subjects import Source
 
 __all__ = ["RULES"]
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.switch_words import NO_PFC, lossless_queues, pfc_now, queue_of
-from tuner.lint.world import CableAt, NicAt, PortAt, SwitchAt
+from tuner.lint.subjects import CableAt, NicAt, PortAt, SwitchAt
 from tuner.nic import NicQos
 
 __all__ = ["RULES"]

@@ -21,7 +21,7 @@ from tuner.lint.rules.switch_words import (
     lossless_queues,
     pfc_now,
 )
-from tuner.lint.world import PortAt, SwitchAt
+from tuner.lint.subjects import PortAt, SwitchAt
 from tuner.switch.model import BufferPool, PriorityGroup
 
 __all__ = ["RULES"]

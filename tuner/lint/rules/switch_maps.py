@@ -16,7 +16,7 @@ from tuner.lint.rules.switch_words import (
     pfc_now,
 )
 from tuner.lint.rules.words import numbers
-from tuner.lint.world import PortAt, SwitchAt
+from tuner.lint.subjects import PortAt, SwitchAt
 from tuner.switch.model import UNBOUND, Port, QosMap
 
 __all__ = ["RULES"]

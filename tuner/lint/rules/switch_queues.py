@@ -8,7 +8,7 @@ from tuner.lint import remedy
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.switch_words import NO_PFC, hit, lossless_queues, pfc_now, share
 from tuner.lint.rules.words import numbers
-from tuner.lint.world import PortAt
+from tuner.lint.subjects import PortAt
 from tuner.switch.model import Ecn, Queue
 
 __all__ = ["RULES"]

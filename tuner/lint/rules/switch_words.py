@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tuner.lint.rule import Hit, Missing, Severity
-from tuner.lint.world import PortAt
+from tuner.lint.subjects import PortAt
 from tuner.switch.model import UNBOUND, Port, PriorityGroup, QosMap, Queue
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tuner.lint.world import NicAt
+from tuner.lint.subjects import NicAt
 
 __all__ = ["apply", "mlx5", "numbers"]
 
