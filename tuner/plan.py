@@ -132,7 +132,8 @@ def _steps(wanted: NicWanted, seen: NicQos, driver: Adapter) -> Iterator[Step]:
 
 def _dcb_steps(wanted: NicWanted, seen: NicQos, driver: Adapter) -> Iterator[Step]:
     steps = tuple(_bridging(wanted, seen, driver))
-    mode = wanted.dcbx or (_OURS if steps and driver.needs_host_dcbx else None)
+    ours = driver.needs_host_dcbx or (seen.dcbx is not None and seen.dcbx.lld_managed)
+    mode = wanted.dcbx or (_OURS if steps and ours else None)
     if mode is not None and seen.dcbx is not None:
         yield SetDcbx(nic=seen.name, seen=seen.dcbx, wanted=mode)
     yield from steps

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from host import link, netns
+from host import link, netns, uppers
 from host.errors import HostError
 from host.netlink import Route
 from tuner.nic import InUse
 
 __all__ = ["ABSENT", "namespaces", "users"]
 
+_KINDS = ("macvlan", "macvtap", "ipvlan", "ipvtap")
 _NAMED = ("run/netns", "var/run/netns")
 ABSENT = InUse(reason="absent", detail="its network device is in another namespace, or it has none")
 _MOST = 4096
@@ -26,14 +27,14 @@ def users(root: str, addresses: Sequence[str], here: Sequence[link.NetDev]) -> d
     """Why each of the PCI functions counts as in use; those that nobody else holds are left out."""
     present = {dev.pci: dev for dev in here if dev.pci}
     found: dict[str, InUse] = {}
-    uppers = _uppers(root, [present[address] for address in addresses if address in present])
+    above = _uppers(root, [present[address] for address in addresses if address in present])
     for address in addresses:
         dev = present.get(address)
         away = _away(root, address, present) if address else None
         if dev is None and address:
             found[address] = ABSENT
-        elif dev is not None and dev.ifindex in uppers:
-            found[address] = InUse(reason="upper-elsewhere", detail=uppers[dev.ifindex])
+        elif dev is not None and dev.ifindex in above:
+            found[address] = InUse(reason="upper-elsewhere", detail=above[dev.ifindex])
         elif away:
             found[address] = InUse(reason="vf-elsewhere", detail=f"virtual function {away} is in another namespace")
     return found
@@ -59,25 +60,30 @@ def _uppers(root: str, nics: Sequence[link.NetDev]) -> dict[int, str]:
     found: dict[int, str] = {}
     if not indexes:
         return found
-    for space in namespaces(root):
-        try:
-            for dev in _links(space):
-                if dev.parent in indexes and dev.parent_elsewhere and dev.kind in ("macvlan", "ipvlan", "macvtap"):
-                    found.setdefault(dev.parent, f"{dev.kind} {dev.name} in {space.path}")
-        except (HostError, OSError):
-            continue  # it ended meanwhile, or we may not enter
-        finally:
-            space.close()
+    home = netns.own()
+    try:
+        for space in namespaces(root):
+            for upper in _of(space, home):
+                if upper.parent in indexes and upper.kind in _KINDS:
+                    found.setdefault(upper.parent, f"{upper.kind} {upper.name} in {space.path}")
+    finally:
+        home.close()
     return found
 
 
-def _links(space: netns.Netns) -> tuple[link.NetDev, ...]:
-    with netns.inside(space):
-        route = Route()
+def _of(space: netns.Netns, home: netns.Netns) -> list[uppers.Upper]:
+    """What a namespace has on devices of ``home``; nothing where it ended meanwhile or may not be entered."""
     try:
-        return link.devices(route)
+        with netns.inside(space):
+            route = Route()
+        try:
+            return list(uppers.uppers(route, home.fd))
+        finally:
+            route.close()
+    except HostError:
+        return []
     finally:
-        route.close()
+        space.close()
 
 
 def namespaces(root: str = "/") -> Iterator[netns.Netns]:

@@ -14,7 +14,7 @@ from conf.errors import ConfigError
 from tests.tuner.nics import bnxt, dscp, fabric, generic, host, mlx5
 from tuner.desired import classes, desired, fitted, nics_of, tos_of
 from tuner.drift import diff, drifted
-from tuner.nic import Buffer, Ets, HostQos, HostWanted, InUse, NicQos, NicWanted, Pfc
+from tuner.nic import Buffer, Dcbx, Ets, HostQos, HostWanted, InUse, NicQos, NicWanted, Pfc
 from tuner.plan import plan, plan_nic
 from tuner.report import code_of, plans_text
 from tuner.steps import SetApps, SetDcbx, SetEts, SetMaxrate, SetPfc, Step, dump, load, undo
@@ -66,6 +66,12 @@ def test_bnxt_takes_dcbx_first_and_ets_before_pfc() -> None:
     kinds = [type(step).__name__ for step in one(bnxt()).steps]
     assert kinds[0] == "SetDcbx"
     assert kinds.index("SetEts") < kinds.index("SetPfc") < kinds.index("SetApps")
+
+
+def test_dcbx_in_the_firmware_s_hands_is_taken_by_a_step_that_says_so() -> None:
+    managed = mlx5(dcbx=Dcbx(lld_managed=True, ieee=True))
+    assert str(one(managed).steps[0]) == "eth2: DCBX lld-managed+ieee → host+ieee"
+    assert not any(isinstance(step, SetDcbx) for step in one(mlx5()).steps)
 
 
 def test_ionic_maps_before_it_schedules() -> None:

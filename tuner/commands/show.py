@@ -19,7 +19,7 @@ Reads only. "?" is what kernel and driver do not show: it is not "off".
   roceway-tune show                   every NIC with RDMA or DCB
   roceway-tune show eth2 0000:18:00.0 these, by netdev or PCI address
   roceway-tune show -f fabric.yaml    the rails of this host
-  roceway-tune show --json            all that was read; `lint --host FILE` takes it
+  roceway-tune show --json            all that was read; `verify --host` and `lint --host-state` take it
 """
 
 
