@@ -16,7 +16,7 @@ import pytest
 from cni import apply, binding
 from cni.skel import dispatch
 from tests.lab.guest.kit import PCI, ROCE, link, names, netdev, node_guid, sh, virtual_functions, wait_for_netdev
-from tests.lab.guest.pods import added, conf, deleted, exclusive_mode, pod, rdma_devices, up
+from tests.lab.guest.pods import added, conf, deleted, environment, exclusive_mode, pod, rdma_devices, up
 
 PF = next(seat.address for seat in ROCE[1:] if seat.like == "mlx5")
 POINTS: list[tuple[type | ModuleType, str]] = [
@@ -39,9 +39,8 @@ def dies(verb: str, wanted: dict[str, Any], space: str, point: tuple[type | Modu
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(*args, **more)
 
-        environment = {"CNI_COMMAND": verb, "CNI_CONTAINERID": "c1", "CNI_NETNS": f"/run/netns/{space}"}
         with patch.object(owner, name, dying):
-            code, _ = dispatch({**environment, "CNI_IFNAME": "eth0", "CNI_PATH": "/opt/cni/bin"}, json.dumps(wanted))
+            code, _ = dispatch(environment(verb, space, "c1"), json.dumps(wanted))
         os._exit(code)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, f"{verb} failed by itself"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.lab.guest.kit import ROCE, names, namespace, sh, wait_until
-from tests.lab.guest.pods import added, call, conf, deleted, exclusive_mode, pod, rdma_devices, up
+from tests.lab.guest.pods import added, call, call_process, conf, deleted, exclusive_mode, pod, rdma_devices, up
 
 
 @pytest.fixture
@@ -28,12 +28,13 @@ def test_exclusive_mode_takes_the_rdma_device_along_and_brings_it_back(exclusive
     wanted = conf(whole(0), whole(1, rdmaName="mlx5_rail1"))
     before = rdma_devices(), names()
     with pod() as space:
-        result = added(wanted, space)
+        code, result = call_process("ADD", wanted, space)
+        assert code == 0, result
         assert [each["pciID"] for each in result["interfaces"]] == [ROCE[0].address, ROCE[1].address]
         assert rdma_devices(space) == {"simib0": "rail0", "mlx5_rail1": "rail1"}
         assert not {"simib0", "simib1"} & set(rdma_devices())
-        assert call("CHECK", {**wanted, "prevResult": result}, space) == (0, None)
-        deleted(wanted, space)
+        assert call_process("CHECK", {**wanted, "prevResult": result}, space) == (0, None)
+        assert call_process("DEL", wanted, space) == (0, None)
         assert rdma_devices(space) == {}
         assert (rdma_devices(), names()) == before
 
