@@ -122,7 +122,8 @@ def _new_folder() -> Path:
     runs.mkdir(parents=True, exist_ok=True)
     old = sorted((path for path in runs.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
     for path in old[: -KEPT + 1]:
-        shutil.rmtree(path, ignore_errors=True)
+        if (path / "report.json").exists() or time.time() - path.stat().st_mtime > 2 * LIMIT:  # else it still runs
+            shutil.rmtree(path, ignore_errors=True)
     for number in itertools.count(int(old[-1].name) + 1 if old else 1):
         try:
             (runs / str(number)).mkdir()
