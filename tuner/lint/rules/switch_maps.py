@@ -21,6 +21,9 @@ from tuner.switch.model import UNBOUND, Port, QosMap
 
 __all__ = ["RULES"]
 
+_NAMED = 8
+"""Maps that a finding names; a hostile file may have thousands."""
+
 _MAPS: dict[str, Callable[[Port], QosMap | None]] = {
     "dscp_to_tc": lambda port: port.dscp_to_tc,
     "dot1p_to_tc": lambda port: port.dot1p_to_tc,
@@ -52,9 +55,9 @@ def bound_nowhere(at: SwitchAt) -> Verdict:
     if not switch.bindings_known:
         yield Missing("which port uses which map")
     elif defined and not any(_binds(port.port, switch.default_dscp_to_tc) for port in at.ports):
-        evidence = (
-            f"{len(defined)} maps are defined, no port binds one: {', '.join(sorted(each.place for each in defined))}"
-        )
+        names = sorted(each.place for each in defined)
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        evidence = f"{len(names)} maps are defined, no port binds one: {', '.join(names[:_NAMED])}{more}"
         if switch.default_dscp_to_tc not in (None, UNBOUND):
             evidence += " (one is the switch's default, the others do nothing)"
         table = "PORT_QOS_MAP" if switch.platform == "sonic" else ""
