@@ -79,7 +79,7 @@ def _centre(evidence: Evidence, chosen: Flags) -> tuple[float, float, int]:
 def _upper_mode(values: Floats) -> tuple[float, float, int]:
     if len(values) < _FEWEST:
         return np.nan, np.nan, 0
-    centre, spread = float(np.quantile(values, 0.75)), 0.01
+    centre, spread = float(np.quantile(values, 0.75, method="higher")), 0.01  # one of them, so that some are near
     near = values
     for _ in range(4):
         near = values[np.abs(values - centre) < max(_BAND, 3 * spread)]

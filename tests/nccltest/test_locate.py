@@ -266,3 +266,16 @@ def test_hostile_names_are_shown_as_text(tmp_path: Path, capsys: pytest.CaptureF
 def test_to_json_shows_at_most_a_hundred_strange_groups() -> None:
     one = pair("a", "b", "rail0", 1.0)
     assert len(to_json(Verdict("healthy", (), 1, (one,) * 500, 0.01))["unexplained"]) == 100
+
+
+@pytest.mark.parametrize("count", [3, 4, 6])
+@pytest.mark.parametrize("rails", [(None,), ("rail0", "rail1")])
+def test_a_slow_node_of_a_few_is_named(count: int, rails: tuple[str | None, ...]) -> None:
+    """With three nodes two of three pairs are slow: less than a quarter of the results may be healthy."""
+    made = [
+        pair(f"n{one}", f"n{other}", rail, (36.0 if count - 1 in (one, other) else 46.0) + (one + 2 * other) / 20)
+        for one in range(count)
+        for other in range(one)
+        for rail in rails
+    ]
+    assert blamed(locate(made)) == {("node", f"n{count - 1}")}
