@@ -7,6 +7,9 @@ Kubernetes 1.34; where it is off, ``List`` tells the same with all pods. Claims 
 from __future__ import annotations
 
 import os
+import random
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +23,9 @@ __all__ = ["KubeletPod", "PodResources", "given"]
 
 _SOCKET = "pod-resources/kubelet.sock"
 _TIMEOUT = 2.0  # seconds; a kubelet answers within milliseconds
+_PAUSE = 0.02, 0.1  # seconds
+_BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+"""The kubelet is not there; another thread has closed the connection because of that."""
 _OPTIONS = (
     ("grpc.max_receive_message_length", 16 << 20),  # as the kubelet's own clients
     ("grpc.use_local_subchannel_pool", 1),  # a fresh channel must not inherit the back-off of the last
@@ -35,17 +41,19 @@ class KubeletPod(NamedTuple):
 
 
 class PodResources:
-    """A client that outlives the kubelet: a restarted one is found at the next call."""
+    """A client that outlives the kubelet: a restarted one is found at the next call. For any number of threads."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, _SOCKET)
         self._channel: grpc.Channel | None = None
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         """Let go of the connection."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+        with self._lock:
+            channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
 
     def pod(self, namespace: str, name: str) -> PodDevices:
         """What a pod was given. HostError when the kubelet cannot be reached, or does not know the pod."""
@@ -54,7 +62,7 @@ class PodResources:
             found = self._call("Get", request, api.GetPodResourcesResponse)
             return PodDevices(tuple(given(found.pod_resources)), "the kubelet (PodResources Get)")
         except grpc.RpcError as error:
-            if error.code() == grpc.StatusCode.UNAVAILABLE:
+            if error.code() in _BROKEN:
                 raise self._refusal("Get", error) from error
         # Switched off (an unimplemented or a plain error, by version), or the pod is not found: the list knows.
         pods = [pod for pod in self.list() if (pod.namespace, pod.name) == (namespace, name)]
@@ -73,19 +81,45 @@ class PodResources:
         return tuple(KubeletPod(pod.namespace, pod.name, tuple(given(pod))) for pod in found.pod_resources)
 
     def _call(self, method: str, request: Any, answer: Any) -> Any:
-        """One call; a connection that a kubelet's restart has broken is made anew once."""
-        try:
-            return self._method(method, answer)(request, timeout=_TIMEOUT)
-        except grpc.RpcError as error:
-            if error.code() != grpc.StatusCode.UNAVAILABLE:
-                raise
-        self.close()
-        return self._method(method, answer)(request, timeout=_TIMEOUT)
+        """One call. A connection that a kubelet's restart has broken is made anew; a kubelet that is asked too often
+        (100 times a second) is asked again in a moment.
+        """
+        deadline = time.monotonic() + _TIMEOUT
+        renewed = False
+        while True:
+            channel = self._open()
+            try:
+                return self._method(channel, method, answer)(request, timeout=_TIMEOUT)
+            except ValueError:  # another thread has closed it
+                broken, error = True, None
+            except grpc.RpcError as refusal:
+                broken, error = refusal.code() in _BROKEN, refusal
+                if not broken and refusal.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
+                    raise
+            if time.monotonic() >= deadline or (broken and renewed):
+                raise error or HostError("ask", self._path, 0, "the connection was closed")
+            if broken:
+                self._drop(channel)
+                renewed = True
+            else:
+                time.sleep(random.uniform(*_PAUSE))  # noqa: S311 - spreads those who wait
 
-    def _method(self, name: str, answer: Any) -> Callable[..., Any]:
-        if self._channel is None:
-            self._channel = grpc.insecure_channel(f"unix:{self._path}", options=_OPTIONS)
-        method: Callable[..., Any] = self._channel.unary_unary(
+    def _open(self) -> grpc.Channel:
+        with self._lock:
+            if self._channel is None:
+                self._channel = grpc.insecure_channel(f"unix:{self._path}", options=_OPTIONS)
+            return self._channel
+
+    def _drop(self, channel: grpc.Channel) -> None:
+        """Close a broken connection, unless another thread has made a new one."""
+        with self._lock:
+            if self._channel is channel:
+                self._channel = None
+        channel.close()
+
+    @staticmethod
+    def _method(channel: grpc.Channel, name: str, answer: Any) -> Callable[..., Any]:
+        method: Callable[..., Any] = channel.unary_unary(
             f"/v1.PodResourcesLister/{name}",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=answer.FromString,

@@ -21,6 +21,9 @@ import grpc
 from cni.agent.api import deviceplugin_pb2 as dp
 from cni.agent.api import podresources_pb2 as pr
 
+_REFILL = 100.0
+"""PodResources calls that a kubelet answers in a second."""
+
 
 def wait_for(what: Callable[[], Any], seconds: float = 10.0) -> Any:
     """The first true answer; fails after ``seconds``."""
@@ -97,6 +100,11 @@ class Kubelet:
         self.refuse = 0
         """How many registrations to refuse next."""
         self.calls: list[str] = []
+        self.burst = 0
+        """How many PodResources calls are let through at once (pkg/kubelet/apis/grpc/ratelimit.go: 10); 0: any."""
+        self._tokens = 0.0
+        self._last = 0.0
+        self._lock = threading.Lock()
         self._servers: list[grpc.Server] = []
 
     def __enter__(self) -> Kubelet:
@@ -218,12 +226,26 @@ class Kubelet:
             )
         return pr.PodResources(name=key[1], namespace=key[0], containers=containers)
 
+    def _limit(self, context: grpc.ServicerContext) -> None:
+        if not self.burst:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._tokens = min(self._tokens + (now - self._last) * _REFILL, self.burst)
+            self._last = now
+            allowed = self._tokens >= 1
+            self._tokens -= allowed
+        if not allowed:
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+
     def _list(self, request: pr.ListPodResourcesRequest, context: grpc.ServicerContext) -> pr.ListPodResourcesResponse:
         self.calls.append("List")
+        self._limit(context)
         return pr.ListPodResourcesResponse(pod_resources=[self._pod(key) for key in self.pods])
 
     def _get(self, request: pr.GetPodResourcesRequest, context: grpc.ServicerContext) -> pr.GetPodResourcesResponse:
         self.calls.append("Get")
+        self._limit(context)
         if self.get == "off":
             context.abort(grpc.StatusCode.UNKNOWN, "PodResources API Get method disabled")
         key = (request.pod_namespace, request.pod_name)

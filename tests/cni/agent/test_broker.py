@@ -134,6 +134,47 @@ def test_many_pods_at_once_each_get_their_own(broker: Broker, kubelet: Kubelet, 
     assert found == {number: (f"GPU-{number}",) for number in range(32)}
 
 
+def test_a_burst_beyond_the_kubelets_limit_is_answered_by_the_kubelet_all_the_same(
+    broker: Broker, kubelet: Kubelet, tmp_path: Path
+) -> None:
+    """32 pods start at once; the kubelet lets 10 calls through and 100 a second after that."""
+    kubelet.burst = 10
+    sources: list[str] = []
+
+    def one() -> None:
+        sources.append(ask(POD, str(tmp_path / "agent.sock"), "/nonexistent").source)
+
+    threads = [threading.Thread(target=one) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sources == ["the kubelet (PodResources Get)"] * 32
+    assert len(kubelet.calls) > 32, "some were rejected first"
+
+
+def test_a_restart_amid_many_questions_loses_none(broker: Broker, kubelet: Kubelet, tmp_path: Path) -> None:
+    """One thread makes the connection anew while others are in the middle of a call on the old one."""
+    write_checkpoint(kubelet.folder, ("uid-0", "main", "nvidia.com/gpu", ["GPU-1", "GPU-2"]))
+    found: list[tuple[Given, ...]] = []
+    stop = threading.Event()
+
+    def many() -> None:
+        while not stop.is_set():
+            found.append(ask(POD, str(tmp_path / "agent.sock"), str(kubelet.folder)).devices)
+
+    threads = [threading.Thread(target=many) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for _ in range(4):
+        kubelet.restart()
+    stop.set()
+    for thread in threads:
+        thread.join(20)
+    assert set(found) == {(GPUS,)}
+    assert ask(POD, str(tmp_path / "agent.sock"), "/nonexistent").devices == (GPUS,)
+
+
 def raw(path: Path, line: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10)
