@@ -113,15 +113,18 @@ class Session:
         self._clock = clock
         self._now = now
 
-    def run(self, plan: Plan) -> list[Measurement]:
-        """Carry the plan out; everything that was measured. What is stopped ends with a record that says so."""
+    def run(self, plan: Plan, first: int = 0) -> list[Measurement]:
+        """Carry the plan out; everything that was measured. What is stopped ends with a record that says so.
+
+        ``first`` is the number of its first round.
+        """
         made: list[Measurement] = []
-        for number, one in enumerate(plan.rounds):
+        for number, one in enumerate(plan.rounds, first):
             if self.stop():
                 break
             affordable = self._affordable(one)
             if affordable.groups:
-                self.progress.begins(number, len(plan.rounds), affordable)
+                self.progress.begins(number, first + len(plan.rounds), affordable)
                 measured = self._round(number, affordable)
                 self.record.append(measured)
                 self.progress.measured(measured)

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,15 +20,21 @@ from conf.fabric import Fabric, load
 from conf.hostlist import expand
 from conf.node import node_names
 from conf.probe import Purpose
+from nccltest.commands.judge import history_option
+from nccltest.conclude import conclude
+from nccltest.detector import CONFIRMATIONS
+from nccltest.history import History
+from nccltest.judge import to_confirm
 from nccltest.launch.backend import backend_of
 from nccltest.launch.job import bench_of, environment_hash
 from nccltest.launch.process import Signals
 from nccltest.launch.version import library_version
 from nccltest.locate.cabling import Cabling, from_fabric
+from nccltest.locate.verdict import locate
 from nccltest.model import Fingerprint, Measurement, Member, to_json
 from nccltest.run_record import Record, recent
 from nccltest.run_session import Limits, Session
-from nccltest.schedule import Group, Past, Plan, Policy, Round, Suspicion, Timing, cost_of, make_plan, past_of
+from nccltest.schedule import Group, Plan, Policy, Round, Suspicion, Timing, cost_of, make_plan, past_of
 from nccltest.schedule.plan import PURPOSES
 from tuner.cli import fabric_options, json_option
 from tuner.exits import DONE, FOUND, REFUSED
@@ -40,11 +47,17 @@ _MEGABITS = 8000.0
 """Mb/s in a GB/s."""
 _DAYS = 32
 """Daily files that the next plan looks at."""
+_EVIDENCE = 3 * 86_400.0
+"""Seconds for which a measurement says something about the fabric as it is."""
+_MOST_SUSPECTS = 16
 _KINDS = ("node", "nic", "leaf", "uplink", "spine", "global")
 
 _EPILOG = """\
 Each round is recorded in --state DIR (one file of JSON lines a day) before the next begins, so that nothing already
 measured is lost however the run ends. SIGINT and SIGTERM end all ranks, here and on the members; no process is left.
+
+What looks slow against its past (--history, which judge keeps), against line rate or among its like is measured again
+at once, five times, as far as the budget goes: only a confirmed loss is called a regression.
 
   roceway-probe run -f fabric.yaml                              the routine: what the budget allows
   roceway-probe run -f fabric.yaml --group gpu-001,gpu-002/rail0    one group again
@@ -59,6 +72,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     fabric_options(parser, node=False)
     selection_options(parser)
+    parser.add_argument("--no-confirm", action="store_true", help="do not measure again what looks slow")
+    history_option(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="append the JSON lines to FILE as well")
     json_option(parser)
 
@@ -180,23 +195,29 @@ def _group(text: str, every: Sequence[str], rails: Sequence[str], findings: list
 
 
 def planned(choice: Choice, now: float) -> Plan:
-    """The plan of a run that begins now."""
+    """The plan of a run that begins now, in Unix seconds."""
     if choice.groups:
         rounds = tuple(Round("confirm", (group,)) for group in choice.groups)
         return Plan(rounds, cost_of(rounds, choice.timing), ())
+    told = recent(choice.state, _DAYS)
     return make_plan(
         choice.nodes,
         choice.cabling,
         choice.policy,
         choice.timing,
-        past=_past(choice, now),
-        suspects=choice.suspects,
+        past=past_of(told, now),
+        suspects=choice.suspects or _still_suspected(told, choice, now),
         seed=choice.seed or str(now),
     )
 
 
-def _past(choice: Choice, now: float) -> Past:
-    return past_of(recent(choice.state, _DAYS), now)
+def _still_suspected(told: Sequence[Measurement], choice: Choice, now: float) -> tuple[Suspicion, ...]:
+    """What the evidence of the last days points at, taken together."""
+    fresh = [each for each in told if now - each.time < _EVIDENCE and each.purpose != "confirm"]
+    if "follow-up" not in choice.policy.purposes or not fresh:
+        return ()
+    verdict = locate(fresh, choice.cabling)
+    return tuple(dict.fromkeys(Suspicion(each.kind, each.id) for each in verdict.suspects))[:_MOST_SUSPECTS]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -207,11 +228,11 @@ def run(options: argparse.Namespace) -> int:
     bench = bench_of(fabric)
     with Record(choice.state, copy=options.output) as record, Signals() as stop:
         now = time.time()
-        past = _past(choice, now)
+        spent = past_of(recent(choice.state, 2), now).spent
         session = Session(
             bench,
             backend,
-            Limits(fabric.probe.repeats, choice.timing.timeout, choice.policy.budget, past.spent),
+            Limits(fabric.probe.repeats, choice.timing.timeout, choice.policy.budget, spent),
             Fingerprint(
                 nccl=library_version(backend.name, fabric.probe.benchmark),
                 env=environment_hash(bench),
@@ -222,11 +243,39 @@ def run(options: argparse.Namespace) -> int:
             stop,
             schedule=f"{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{token_hex(3)}",
         )
-        measured = session.run(planned(choice, now))
+        plan = planned(choice, now)
+        measured = session.run(plan)
+        if not options.no_confirm and not choice.groups:
+            again = confirmation(_suspected(measured, fabric, options.history), choice.timing)
+            measured += session.run(again, first=len(plan.rounds))
         interrupted = stop()
     if options.json:
         print(json.dumps(_document(session.schedule, measured)))
     return _exit_code(measured, interrupted)
+
+
+def _suspected(measured: Sequence[Measurement], fabric: Fabric, path: Path) -> tuple[Measurement, ...]:
+    """What looks slow against its past, against line rate or among its like: to be measured again at once."""
+    with ExitStack() as stack:
+        history = stack.enter_context(History.open(path)) if path.exists() else None
+        conclusion = conclude(measured, history=history, fabric=fabric)
+    return to_confirm(conclusion.judgements, measured)
+
+
+def confirmation(suspected: Sequence[Measurement], timing: Timing) -> Plan:
+    """The groups of these measurements again, as often as a confirmation takes, as many at a time as do not meet."""
+    waiting = list(dict.fromkeys(Group(each.members, each.kind) for each in suspected))
+    rounds: list[Round] = []
+    while waiting:
+        taken: list[Group] = []
+        busy: set[str] = set()
+        for group in waiting:
+            if not busy & set(group.nodes):
+                taken.append(group)
+                busy |= set(group.nodes)
+        waiting = [group for group in waiting if group not in taken]
+        rounds += [Round("confirm", tuple(taken))] * CONFIRMATIONS
+    return Plan(tuple(rounds), cost_of(rounds, timing), ())
 
 
 def _document(schedule: str, measured: Sequence[Measurement]) -> dict[str, Any]:

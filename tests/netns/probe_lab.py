@@ -198,9 +198,13 @@ class ProbeLab(World):
     def run(self, *words: str, **changes: Any) -> tuple[subprocess.CompletedProcess[str], list[Measurement]]:
         """``run`` with this cluster's fabric.yaml; what it measured."""
         path = self.write_fabric(**changes)
-        done = self.probe("run", "-f", str(path), "--state", str(self.folder / "state"), "--json", *words)
+        done = self.probe("run", *self.files(path), "--json", *words)
         measured = json.loads(done.stdout)["measurements"] if done.stdout else []
         return done, list(read_measurements("".join(json.dumps(each) + "\n" for each in measured), "run"))
+
+    def files(self, fabric: Path) -> list[str]:
+        """The options that keep a run in the lab's own folder."""
+        return ["-f", str(fabric), "--state", str(self.folder / "state"), "--history", str(self.folder / "history.db")]
 
     def recorded(self) -> list[Measurement]:
         """What the state folder holds."""

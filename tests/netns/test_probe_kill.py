@@ -43,10 +43,14 @@ def fabric(lab: ProbeLab, *, hang: bool = False, timeout: str = "60s", size: str
 
 def start(lab: ProbeLab, path: Path) -> subprocess.Popen[str]:
     """A run whose ranks are at work on both hosts."""
-    probe = lab.start("run", "-f", str(path), "--state", str(lab.folder / "state"))
-    ranks = lambda: sum("probe_hang" in command(pid) or "mpi_allreduce" in command(pid) for pid in lab.processes())  # noqa: E731
-    assert within(30, lambda: ranks() >= 2), probe.communicate(timeout=30)
+    probe = lab.start("run", *lab.files(path), "--no-confirm")
+    assert within(30, lambda: ranks(lab) >= 2), probe.communicate(timeout=30)
     return probe
+
+
+def ranks(lab: ProbeLab) -> int:
+    commands = [command(pid) for pid in lab.processes()]
+    return sum("probe_hang" in each or "mpi_allreduce" in each for each in commands)
 
 
 def command(pid: int) -> str:
@@ -57,7 +61,7 @@ def command(pid: int) -> str:
 
 
 def test_a_hung_rank_is_a_timeout_and_leaves_nothing(lab: ProbeLab) -> None:
-    done = lab.probe("run", "-f", str(fabric(lab, hang=True, timeout="8s")), "--state", str(lab.folder / "state"))
+    done = lab.probe("run", *lab.files(fabric(lab, hang=True, timeout="8s")), "--no-confirm")
     assert done.returncode == 1
     (record,) = lab.recorded()
     assert (record.status, record.busbw, record.unreachable) == ("timeout", None, ())
@@ -80,7 +84,7 @@ def test_interrupted_it_leaves_nothing_and_says_so(lab: ProbeLab, number: signal
 
 def test_killed_it_loses_nothing_measured_and_its_ranks_end(lab: ProbeLab) -> None:
     state = lab.folder / "state"
-    done = lab.probe("run", "-f", str(fabric(lab)), "--state", str(state))
+    done = lab.probe("run", *lab.files(fabric(lab)), "--no-confirm")
     assert done.returncode == 0, done.stderr
     before = lab.recorded()
     assert len(before) == 1
@@ -93,7 +97,7 @@ def test_killed_it_loses_nothing_measured_and_its_ranks_end(lab: ProbeLab) -> No
     (day,) = state.glob("*.jsonl")
     with day.open("a") as file:
         file.write('{"test":"all_red')
-    done = lab.probe("run", "-f", str(fabric(lab)), "--state", str(state))
+    done = lab.probe("run", *lab.files(fabric(lab)), "--no-confirm")
     assert done.returncode == 0, done.stderr
     after = lab.recorded()
     assert after[0] == before[0]
@@ -116,7 +120,7 @@ def test_a_host_that_is_lost_in_the_middle_is_named(lab: ProbeLab) -> None:
 
 def test_two_runs_do_not_meet(lab: ProbeLab) -> None:
     probe = start(lab, fabric(lab, size="64MiB"))
-    second = lab.probe("run", "-f", str(fabric(lab)), "--state", str(lab.folder / "state"))
+    second = lab.probe("run", *lab.files(fabric(lab)), "--no-confirm")
     assert second.returncode == 3
     assert "another run writes to" in second.stderr
     probe.send_signal(signal.SIGINT)

@@ -34,7 +34,7 @@ def four() -> Iterator[ProbeLab]:
 
 
 def test_healthy_rails_reach_line_rate_and_nobody_is_blamed(four: ProbeLab) -> None:
-    done, measured = four.run(matchings=3, repeats=1)
+    done, measured = four.run("--no-confirm", matchings=3, repeats=1)
     assert done.returncode == 0, done.stderr
     assert len(measured) == 12
     rates = sorted(each.busbw or 0 for each in measured)
@@ -46,7 +46,7 @@ def test_healthy_rails_reach_line_rate_and_nobody_is_blamed(four: ProbeLab) -> N
 
 def test_a_nic_at_80_percent_is_named(four: ProbeLab) -> None:
     four.shape("n2", 1, 0.8)
-    _, measured = four.run(matchings=3, repeats=1)
+    _, measured = four.run("--no-confirm", matchings=3, repeats=1)
     for topology in (True, False):
         verdict = located(four, measured, topology=topology)
         assert sure(verdict) == ["nic n2/rail1"], verdict
@@ -56,7 +56,7 @@ def test_a_nic_at_80_percent_is_named(four: ProbeLab) -> None:
 def test_a_bad_uplink_is_named_among_three() -> None:
     with ProbeLab(6, rails=1, leaves=3) as lab:
         lab.shape_uplink(0, 1, 30)
-        _, measured = lab.run(matchings=4, repeats=1)
+        _, measured = lab.run("--no-confirm", matchings=4, repeats=1)
         verdict = located(lab, measured)
         assert sure(verdict) == ["uplink leaf-0-1"], verdict
 
@@ -64,7 +64,7 @@ def test_a_bad_uplink_is_named_among_three() -> None:
 def test_a_dead_host_is_named_by_the_launcher_and_by_the_evidence() -> None:
     with ProbeLab(4, rails=1) as lab:
         lab.die("n3")
-        done, measured = lab.run(matchings=3, repeats=1)
+        done, measured = lab.run("--no-confirm", matchings=3, repeats=1)
         assert done.returncode == 1
         dead = [each for each in measured if "n3" in each.nodes]
         alive = [each for each in measured if "n3" not in each.nodes]
@@ -83,7 +83,7 @@ def test_a_dead_host_is_named_by_the_launcher_and_by_the_evidence() -> None:
 
 def test_counters_are_read_on_every_member_around_the_round() -> None:
     with ProbeLab(2, rails=1) as lab:
-        _, (measured,) = lab.run(matchings=1, repeats=1)
+        _, (measured,) = lab.run("--no-confirm", matchings=1, repeats=1)
         moved = {(each.node, each.name): each.value for each in measured.counters}
         for node in ("n0", "n1"):
             # One warm-up, three iterations and a check, both halves, one MiB each.
@@ -101,7 +101,7 @@ def test_the_next_plan_knows_who_met_and_what_was_spent() -> None:
         state = ["--state", str(lab.folder / "state")]
         met: list[frozenset[str]] = []
         for _ in range(2):
-            done = lab.probe("run", "-f", str(path), *state, "--json")
+            done = lab.probe("run", *lab.files(path), "--json", "--no-confirm")
             met += [
                 frozenset(node["node"] for node in each["members"]) for each in json.loads(done.stdout)["measurements"]
             ]
