@@ -271,10 +271,18 @@ def to_json(measurement: Measurement) -> dict[str, Any]:
 
 def measurement_from_json(document: object) -> Measurement:
     """The measurement; ConfigError with every mistake in it. Unknown keys, a newer probe's, are left alone."""
+    document = _told(document)
     findings = list(_mistakes(document))
     if findings:
         raise ConfigError("measurement", findings)
     return _MEASUREMENT.validate_python(document)
+
+
+def _told(document: object) -> object:
+    """The five-field form says "no result" by an explicit null alone: that is a failed group."""
+    if isinstance(document, dict) and "status" not in document and document.get("busbw", 0) is None:
+        return {**document, "status": "failed"}
+    return document
 
 
 def _mistakes(document: object) -> Iterator[Finding]:
@@ -306,7 +314,7 @@ def read_measurements(text: str, source: str) -> tuple[Measurement, ...]:
         if not line.strip():
             continue
         try:
-            document = json.loads(line)
+            document = _told(json.loads(line))
         except (ValueError, RecursionError) as error:
             if number < len(lines) or number == 1:
                 findings.append(Finding(f"line {number}", f"is not JSON: {error}"))

@@ -59,10 +59,16 @@ def test_the_contracts_five_fields_are_enough() -> None:
 
 
 def test_a_missing_bandwidth_needs_a_reason() -> None:
-    failed = {"test": "t", "size": 1, "members": [{"node": "a"}], "busbw": None}
+    failed = {"test": "t", "size": 1, "members": [{"node": "a"}]}
     with pytest.raises(ConfigError, match="busbw: is missing"):
         measurement_from_json(failed)
     assert measurement_from_json({**failed, "status": "timeout"}).busbw is None
+
+
+def test_an_explicit_null_is_a_failed_group() -> None:
+    line = '{"test": "t", "size": 1, "members": [{"node": "a"}, {"node": "b"}], "busbw": null}'
+    (made,) = read_measurements(line, "x")
+    assert (made.busbw, made.status) == (None, "failed")
 
 
 def test_every_mistake_is_told_with_its_line() -> None:
