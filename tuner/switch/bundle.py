@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.switch.model import Counters, Neighbour, Platform, Port, QosMap, Switch
-from tuner.switch.sonic_counters import merge_counters
-from tuner.switch.sonic_ports import mac_or_name
 from tuner.switch.text import Reading, UnreadableError, decode, parse_json, printable, shown
 from tuner.switch.tree import Node, Visited
+from tuner.switch.words import mac_or_name
 
 __all__ = ["Bodies", "Draft", "gather"]
 
@@ -52,7 +51,7 @@ class Draft:
         """Counters of a port, added to what other answers said."""
         self.set(port)
         if port in self.ports:
-            self.counters[port] = merge_counters(self.counters.get(port, Counters()), Counters(**counters))
+            self.counters[port] = self.counters.get(port, Counters()).merged(Counters(**counters))
 
     def neighbour(self, port: str, system: str | None, theirs: str | None, chassis: str | None, place: str) -> None:
         """What LLDP hears on a port."""

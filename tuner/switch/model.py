@@ -15,7 +15,7 @@ Units: Mb/s, bytes, metres, milliseconds, percent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 __all__ = [
@@ -265,6 +265,16 @@ class Counters:
     """Packets dropped at ingress for want of headroom."""
     rx_discards: int | None = None
     tx_discards: int | None = None
+
+    def merged(self, other: Counters) -> Counters:
+        """Two sources about one port: what the other says, and this one where that is silent."""
+        told = {name: value for name in _COUNTERS if (value := getattr(other, name)) is not None}
+        if self.queues and other.queues:
+            told["queues"] = {**self.queues, **other.queues}
+        return replace(self, **told)
+
+
+_COUNTERS = tuple(each.name for each in fields(Counters))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from tuner.switch.clitext import interfaces
 from tuner.switch.model import Neighbour, Port, Switch
 from tuner.switch.nvue_qos import Qos, read_config, read_roce
 from tuner.switch.nvue_table import parse_table
-from tuner.switch.sonic_ports import mac_or_name
 from tuner.switch.text import Reading, UnreadableError, decode, parse_json, printable
 from tuner.switch.tree import Node, Visited
+from tuner.switch.words import mac_or_name
 
 __all__ = ["EVERY_PORT", "read"]
 

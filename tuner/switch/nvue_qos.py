@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.switch.model import NO_ECN, UNBOUND, Ecn, QosMap, Queue, Scheduler, Watchdog
-from tuner.switch.sonic_tables import numbers
 from tuner.switch.text import Reading, shown
 from tuner.switch.tree import Node
+from tuner.switch.words import numbers
 
 __all__ = ["Qos", "read_config", "read_roce", "size"]
 

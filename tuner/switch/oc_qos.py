@@ -18,10 +18,9 @@ from tuner.switch.model import (
     Scheduler,
     Watchdog,
 )
-from tuner.switch.sonic_buffers import metres
-from tuner.switch.sonic_tables import numbers
 from tuner.switch.text import Reading, number, shown
 from tuner.switch.tree import Node
+from tuner.switch.words import metres, numbers
 
 __all__ = ["Defined", "define", "port_fields"]
 

@@ -15,9 +15,9 @@ from typing import Any
 from tuner.switch import sonic
 from tuner.switch.model import Neighbour, Port, Switch
 from tuner.switch.oc_qos import define, port_fields
-from tuner.switch.sonic_ports import mac_or_name
 from tuner.switch.text import Reading, UnreadableError, decode, parse_json, printable, shown
 from tuner.switch.tree import Node, Visited
+from tuner.switch.words import mac_or_name
 
 __all__ = ["read"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.switch.model import Counters, LookupRow, Platform, Switch
 from tuner.switch.sonic_buffers import parse_lookup, read_buffers
-from tuner.switch.sonic_counters import merge_counters, parse_show
+from tuner.switch.sonic_counters import parse_show
 from tuner.switch.sonic_ports import read_ports
 from tuner.switch.sonic_qos import Qos, checked, read_bindings, read_qos
 from tuner.switch.sonic_tables import Row, Tables, shaped
@@ -83,7 +83,7 @@ def _gather(documents: Mapping[str, bytes], reading: Reading) -> _Sources | None
                 lookup = (lookup or ()) + parse_lookup(text, label, reading)
             else:
                 for port, each in parse_show(text, label, reading).items():
-                    counters[port] = merge_counters(counters.get(port, Counters()), each)
+                    counters[port] = counters.get(port, Counters()).merged(each)
         except UnreadableError as error:
             broken.append((label, str(error)))
     nothing = len(broken) == len(documents)

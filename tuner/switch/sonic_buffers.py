@@ -14,14 +14,14 @@ from typing import Any, Literal, TypeVar, cast
 
 from tuner.switch.model import BufferPool, BufferProfile, LookupRow, PriorityGroup, TrafficPattern
 from tuner.switch.sonic_qos import checked, ports_and_numbers
-from tuner.switch.sonic_tables import Row, Tables, resolve
+from tuner.switch.sonic_tables import Row, Tables, each_row, resolve
 from tuner.switch.text import Reading, number, shown
+from tuner.switch.words import metres
 
-__all__ = ["Buffers", "metres", "parse_lookup", "read_buffers", "read_cables"]
+__all__ = ["Buffers", "parse_lookup", "read_buffers", "read_cables"]
 
 T = TypeVar("T")
 _LARGEST = 10**12
-_LENGTH = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) ?m")
 _COMMENT = re.compile(r"\s*(#.*)?")
 
 
@@ -43,7 +43,7 @@ class Buffers:
 
 def read_buffers(tables: Tables, reading: Reading) -> Buffers:
     """Everything about buffers; cables apart (:func:`read_cables`)."""
-    pools = _defined(tables, "BUFFER_POOL", _pool, reading)
+    pools = each_row(tables, "BUFFER_POOL", _pool, reading)
     profiles = _profiles(tables, pools, reading)
     groups = _bound(tables, "BUFFER_PG", profiles, reading)
     parameters = next(iter((tables.rows("DEFAULT_LOSSLESS_BUFFER_PARAMETER") or {}).items()), ("", {}))
@@ -59,11 +59,6 @@ def read_buffers(tables: Tables, reading: Reading) -> Buffers:
         over_subscribe_ratio=checked(parameters[1], "over_subscribe_ratio", place, 0, 512, reading),
         pattern=_pattern(tables, reading),
     )
-
-
-def _defined(tables: Tables, table: str, make: Any, reading: Reading) -> Any:
-    rows = tables.rows(table)
-    return None if rows is None else {name: make(f"{table}|{name}", name, row, reading) for name, row in rows.items()}
 
 
 def _pool(place: str, name: str, row: Row, reading: Reading) -> BufferPool:
@@ -103,7 +98,7 @@ def _profiles(
             place=place,
         )
 
-    return cast("Mapping[str, BufferProfile] | None", _defined(tables, "BUFFER_PROFILE", make, reading))
+    return each_row(tables, "BUFFER_PROFILE", make, reading)
 
 
 def _bound(
@@ -205,12 +200,6 @@ def read_cables(tables: Tables, reading: Reading) -> tuple[dict[str, float | Non
             if lengths[port] is None:
                 reading.bad(place, value, "a length such as 5m")
     return lengths, places
-
-
-def metres(value: object) -> float | None:
-    """``"5m"`` → 5.0; None for anything else."""
-    match = _LENGTH.fullmatch(value.strip()) if isinstance(value, str) else None
-    return float(match[1]) if match else None
 
 
 def parse_lookup(text: str, place: str, reading: Reading) -> tuple[LookupRow, ...]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from tuner.switch.model import Counters, QueueCounters
 from tuner.switch.sonic_tables import Row, Tables
 from tuner.switch.text import Reading, UnreadableError, number, shown
 
-__all__ = ["merge_counters", "parse_show", "read_counters"]
+__all__ = ["parse_show", "read_counters"]
 
 _LARGEST = 10**18
 _PRIORITIES = range(8)
@@ -97,14 +96,6 @@ def _of_groups(groups: Mapping[int, Row], name: str) -> dict[int, int] | None:
     return {group: count for group, count in counts.items() if count is not None} or None
 
 
-def merge_counters(one: Counters, other: Counters) -> Counters:
-    """Two sources about one port: what the second says, and the first where the second is silent."""
-    told = {name: value for name in Counters.__slots__ if (value := getattr(other, name)) is not None}
-    if one.queues and other.queues:
-        told["queues"] = {**one.queues, **other.queues}
-    return replace(one, **told)
-
-
 # --- text ----------------------------------------------------------------------------------------------------------
 
 _RULE = re.compile(r"[- ]*-[- ]*")
@@ -169,7 +160,7 @@ def _pfc_counters(lines: list[str], header: str, place: str, reading: Reading) -
             continue
         counts = {at: count for at in _PRIORITIES if (count := _number(words[at + 1])) is not None}
         each = Counters(pfc_tx=counts) if sending else Counters(pfc_rx=counts)
-        found[words[0]] = merge_counters(found.get(words[0], Counters()), each)
+        found[words[0]] = found.get(words[0], Counters()).merged(each)
     return found
 
 

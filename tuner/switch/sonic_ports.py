@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 from tuner.switch.model import NO_ECN, UNBOUND, Counters, Neighbour, Port, PriorityGroup, QosMap, Queue, Watchdog
 from tuner.switch.sonic_buffers import Buffers, read_cables
-from tuner.switch.sonic_counters import merge_counters, read_counters
+from tuner.switch.sonic_counters import read_counters
 from tuner.switch.sonic_qos import MAP_TABLES, Binding, Qos, checked, read_queues
 from tuner.switch.sonic_tables import Row, Tables
 from tuner.switch.text import AMBIGUOUS, Reading, printable, shown
+from tuner.switch.words import mac_or_name
 
-__all__ = ["mac_or_name", "read_ports"]
+__all__ = ["read_ports"]
 
 _PLACES = {
     "speed": "PORT|{port}.speed",
@@ -46,7 +46,7 @@ def read_ports(
     queues, cables = read_queues(tables, qos, reading), read_cables(tables, reading)
     counters = read_counters(tables)
     for port, each in shows.items():
-        counters[port] = merge_counters(counters.get(port, Counters()), each)
+        counters[port] = counters.get(port, Counters()).merged(each)
     rows = tables.rows("PORT") or {}
     lengths = cables[0] if cables else {}
     names = dict.fromkeys([*rows, *(bindings or {}), *(queues or {}), *(buffers.groups or {}), *lengths, *counters])
@@ -190,14 +190,3 @@ def _neighbour(tables: Tables, table: str, port: str) -> Neighbour | None:
         chassis=mac_or_name(printable(row.get("lldp_rem_chassis_id"))),
         place=f"{table}{':' if learnt else '|'}{port}",
     )
-
-
-_MAC = re.compile(r"([0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}|([0-9A-Fa-f]{4}\.){2}[0-9A-Fa-f]{4}")
-
-
-def mac_or_name(text: str | None) -> str | None:
-    """A MAC address in lower case with colons, however it was written; any other text as it is."""
-    if text is None or not _MAC.fullmatch(text):
-        return text
-    digits = re.sub(r"[^0-9a-f]", "", text.lower())
-    return ":".join(digits[at : at + 2] for at in range(0, 12, 2))

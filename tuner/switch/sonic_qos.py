@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from tuner.switch.model import NO_ECN, UNBOUND, Ecn, QosMap, Queue, Scheduler
-from tuner.switch.sonic_tables import Row, Tables, numbers, resolve
+from tuner.switch.sonic_tables import Row, Tables, each_row, resolve
 from tuner.switch.text import AMBIGUOUS, Reading, number, shown
+from tuner.switch.words import numbers
 
 __all__ = [
     "MAP_TABLES",
@@ -82,15 +83,10 @@ def read_qos(tables: Tables, reading: Reading) -> Qos:
             maps[field] = {name: _map(f"{table}|{name}", name, row, largest, reading) for name, row in rows.items()}
     return Qos(
         maps=maps or None,
-        schedulers=_each(tables, "SCHEDULER", _scheduler, reading),
-        ecn=_each(tables, "WRED_PROFILE", _ecn, reading),
+        schedulers=each_row(tables, "SCHEDULER", _scheduler, reading),
+        ecn=each_row(tables, "WRED_PROFILE", _ecn, reading),
         elsewhere=_bound_by_tunnels(tables),
     )
-
-
-def _each(tables: Tables, table: str, make: Any, reading: Reading) -> Any:
-    rows = tables.rows(table)
-    return None if rows is None else {name: make(f"{table}|{name}", name, row, reading) for name, row in rows.items()}
 
 
 def _map(place: str, name: str, row: Row, largest: int, reading: Reading) -> QosMap:

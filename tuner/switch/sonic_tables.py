@@ -8,13 +8,12 @@ any of these, as generic updates and configlets are: later ones add to earlier o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from tuner.switch.text import AMBIGUOUS, Reading, UnreadableError, number, printable, shown
+from tuner.switch.text import AMBIGUOUS, Reading, UnreadableError, printable, shown
 
-__all__ = ["Row", "Rows", "Tables", "numbers", "reference", "resolve", "shaped", "split"]
+__all__ = ["Row", "Rows", "Tables", "each_row", "reference", "resolve", "shaped", "split"]
 
 T = TypeVar("T")
 
@@ -146,15 +145,9 @@ def resolve(value: Any, place: str, target: str, defined: Mapping[str, T] | None
     return defined[name]
 
 
-@lru_cache(maxsize=4096)
-def numbers(text: str, most: int) -> tuple[int, ...] | None:
-    """``"3"``, ``"3-4"`` or ``"0,3-4"`` → the numbers, each at most ``most``; None where it is nothing of the kind."""
-    found: list[int] = []
-    for part in text.split(","):
-        low, dash, high = part.strip().partition("-")
-        first = number(low, 0, most)
-        last = number(high, 0, most) if dash else first
-        if first is None or last is None or last < first:
-            return None
-        found += range(first, last + 1)
-    return tuple(found)
+def each_row(
+    tables: Tables, table: str, make: Callable[[str, str, Row, Reading], T], reading: Reading
+) -> dict[str, T] | None:
+    """``make(place, name, row, reading)`` of every row of a table; None where the source does not have it."""
+    rows = tables.rows(table)
+    return None if rows is None else {name: make(f"{table}|{name}", name, row, reading) for name, row in rows.items()}
