@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cni import rundir
 from tests.cni.kubelets import Entry, write_checkpoint
 from tests.fixtures.machines.archive import unpack
-from tests.netns.support import EMPTY, rows
+from tests.netns.support import EMPTY, call, in_child, rows
 from tests.world import PLUGIN, Answer, Host, Ns, World
 
 GPUS = ("0000:1b:00.0", "0000:43:00.0")
@@ -180,6 +182,29 @@ def test_a_run_directory_that_cannot_be_filled_fails_the_pod_whole(node: Node, p
     assert answer.error == 5
     assert "run directory" in answer.body["msg"]
     assert [device["ifname"] for device in pod.json("link")] == ["lo"]
+    assert rows(node.host) == EMPTY
+
+
+def test_a_plugin_killed_after_it_filled_the_run_directory_leaves_nothing(
+    node: Node, pod: Ns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.given(("uid-0", "main", "roceway.io/rail", ["rail0"]))
+    conf = node.conf()
+
+    def killed() -> None:
+        filled = rundir.fill
+
+        def fill(*arguments: Any) -> None:
+            filled(*arguments)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        monkeypatch.setattr(rundir, "fill", fill)
+        call(node.host, "ADD", conf, netns=pod, env=POD)
+
+    assert in_child(killed) == -signal.SIGKILL
+    assert (node.run_dir / "rail0/nccl.conf").exists()
+    assert node.call("DEL", conf, pod).code == 0
+    assert not (node.run_dir / "rail0").exists()
     assert rows(node.host) == EMPTY
 
 
