@@ -44,6 +44,8 @@ class Draft:
         if printable(port) is None:
             self.reading.say("bad-value", "", f"{shown(port)} is not the name of a port", group="port name")
             return
+        if not self.reading.room(self.ports, port):
+            return
         told = {name: value for name, value in fields.items() if value is not None}
         self.ports.setdefault(port, {}).update(told)
 

@@ -106,7 +106,7 @@ def _configuration(node: Node, draft: _Draft) -> None:
 def _interfaces(node: Node, draft: _Draft) -> None:
     for names, each in node.items():
         for port in interfaces([names]):
-            if port.startswith("swp") and printable(port):
+            if port.startswith("swp") and printable(port) and draft.reading.room(draft.links, port):
                 draft.links.setdefault(port, {}).update(_link(port, each))
                 if each.get("qos"):
                     draft.bound[port] = each.get("qos")

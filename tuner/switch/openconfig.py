@@ -147,9 +147,9 @@ def _switch(name: str, source: str, gathered: _Gathered, reading: Reading) -> Sw
     links = _links(gathered.interfaces)
     neighbours = dict(_neighbours(gathered.lldp))
     qos = port_fields(gathered.qos, defined, reading)
-    ports = {}
+    ports: dict[str, Port] = {}
     for port in dict.fromkeys([*links, *qos, *neighbours]):
-        if port.startswith("Eth") and printable(port):
+        if port.startswith("Eth") and printable(port) and reading.room(ports, port):
             fields = {**(defined.unbound if gathered.qos else {}), **qos.get(port, {}), **links.get(port, {})}
             ports[port] = Port(name=port, places=_PLACES, neighbour=neighbours.get(port), **fields)
     if not gathered.qos and (links or neighbours):

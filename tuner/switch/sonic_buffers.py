@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
 from tuner.switch.model import BufferPool, BufferProfile, LookupRow, PriorityGroup, TrafficPattern
-from tuner.switch.sonic_qos import checked, ports_and_numbers
+from tuner.switch.sonic_qos import checked, ports_and_numbers, spread
 from tuner.switch.sonic_tables import Row, Tables, each_row, resolve
 from tuner.switch.text import Reading, number, shown
 from tuner.switch.words import metres
@@ -117,12 +117,10 @@ def _bound(
             reading.bad(table, key, "PORT|NUMBER")
             continue
         group = _group(place, row.get("profile"), profiles, known, reading)
-        for port in ports:
-            found.setdefault(port, {}).update(dict.fromkeys(indices, group))
+        spread(found, ports, indices, group, reading)
     for where, key in tables.unknown:
         ports, indices = ports_and_numbers(key) if where == table and key else ([], None)
-        for port in ports:
-            found.setdefault(port, {}).update(dict.fromkeys(indices or (), PriorityGroup(None, place=f"{table}|{key}")))
+        spread(found, ports, indices or (), PriorityGroup(None, place=f"{table}|{key}"), reading)
     return found
 
 

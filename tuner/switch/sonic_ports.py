@@ -54,8 +54,10 @@ def read_ports(
     places, default = _places(tables), bindings.get("global") if bindings else None
     dogs = _watchdogs(tables, bindings, reading)
     running = tables.rows("PORT_TABLE") or {}
-    found = {}
+    found: dict[str, Port] = {}
     for port in names:
+        if not reading.room(found, port):
+            break
         if printable(port) is None:
             reading.say("bad-value", "PORT", f"{shown(port)} is not the name of a port", group="port name")
             continue

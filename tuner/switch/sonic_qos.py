@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tuner.switch.model import NO_ECN, UNBOUND, Ecn, QosMap, Queue, Scheduler
 from tuner.switch.sonic_tables import Row, Tables, each_row, resolve
@@ -27,7 +27,10 @@ __all__ = [
     "read_bindings",
     "read_qos",
     "read_queues",
+    "spread",
 ]
+
+T = TypeVar("T")
 
 MAX_INDEX = 63
 """Queues and priority groups are numbered from 0; no switching chip has more per port."""
@@ -222,6 +225,15 @@ def ports_and_numbers(key: str) -> tuple[list[str], tuple[int, ...] | None]:
     return ports.split(","), numbers(last, MAX_INDEX)
 
 
+def spread(
+    found: dict[str, dict[int, T]], ports: list[str], numbers: tuple[int, ...], value: T, reading: Reading
+) -> None:
+    """Give the numbers of each port a value; ports beyond what a switch can have are told and left out."""
+    for port in ports:
+        if reading.room(found, port):
+            found.setdefault(port, {}).update(dict.fromkeys(numbers, value))
+
+
 def read_queues(tables: Tables, qos: Qos, reading: Reading) -> dict[str, dict[int, Queue]] | None:
     """Port → queue → what QUEUE says of it; None where the source does not have the table."""
     rows = tables.rows("QUEUE")
@@ -242,14 +254,11 @@ def read_queues(tables: Tables, qos: Qos, reading: Reading) -> dict[str, dict[in
             parts = _queue_parts(place, *pair, qos, reading)
             if _simple(pair) and reading.said == said:
                 known[pair] = parts
-        queue = Queue(*parts, None, place)
-        for port in ports:
-            found.setdefault(port, {}).update(dict.fromkeys(indices, queue))
+        spread(found, ports, indices, Queue(*parts, None, place), reading)
     for table, key in tables.unknown:  # a row named twice: the queue is there, and nothing of it is known
         if table == "QUEUE" and key:
             ports, indices = ports_and_numbers(key)
-            for port in ports:
-                found.setdefault(port, {}).update(dict.fromkeys(indices or (), Queue(place=f"QUEUE|{key}")))
+            spread(found, ports, indices or (), Queue(place=f"QUEUE|{key}"), reading)
     return found
 
 

@@ -7,7 +7,7 @@ codes. Nothing here raises for what it reads except :class:`UnreadableError`, wh
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
 from tuner.switch.model import Finding, FindingKind
@@ -26,6 +26,9 @@ __all__ = [
 
 MAX_BYTES = 64 << 20
 """A full CONFIG_DB of a 512-port switch with its counters is about 5 MB."""
+
+MAX_PORTS = 16_384
+"""Of one switch: a chassis lists the ports of its other cards too, some 5,000."""
 
 _LONGEST_NAME = 256
 _LONGEST_NUMBER = 18  # digits; what is longer is not a size, a rate or a counter of a switch
@@ -72,6 +75,13 @@ class Reading:
         """A value that is not what it should be; silent for what a duplicate key left unknown."""
         if value is not AMBIGUOUS:
             self.say("bad-value", shown(place), f"{shown(value)} is not {wanted}")
+
+    def room(self, known: Collection[str], port: str) -> bool:
+        """Whether one more port may be known; a file that names hundreds of thousands is no switch."""
+        if port in known or len(known) < MAX_PORTS:
+            return True
+        self.say("bad-value", "", f"names more than {MAX_PORTS} ports; the first are read", group="ports")
+        return False
 
     def findings(self) -> tuple[Finding, ...]:
         """All, in the order they were found."""

@@ -175,6 +175,23 @@ def test_a_wrong_value_anywhere_in_a_sonic_table(table: str, wrong: Any) -> None
         whole(sonic.read("s", {"f": json.dumps({**ROWS, table: replaced}).encode()}))
 
 
+@pytest.mark.parametrize("platform", READERS)
+def test_a_file_that_names_no_end_of_ports_is_read_to_a_bound(platform: Platform) -> None:
+    names = [f"Ethernet{number}" for number in range(20_000)]
+    documents: dict[Platform, str] = {
+        "sonic": json.dumps({"QUEUE": {f"{name}|0-63": {"scheduler": "s"} for name in names}}),
+        "cumulus": json.dumps({"interface": {f"swp{number}": {"link": {}} for number in range(20_000)}}),
+        "eos": "\n".join(f"interface {name}" for name in names),
+        "nxos": "\n".join(f"interface {name}" for name in names),
+        "dell-sonic": json.dumps(
+            {"openconfig-interfaces:interfaces": {"interface": [{"name": name} for name in names]}}
+        ),
+    }
+    switch = READERS[platform]("s", {"f": documents[platform].encode()})
+    assert len(switch.ports) == 16_384
+    assert any("more than 16384 ports" in finding.message for finding in switch.findings)
+
+
 def test_a_huge_file_costs_one_finding() -> None:
     switch = read.read("sonic", "s", {"f": b" " * (MAX_BYTES + 1)})
     assert [(finding.kind, finding.message) for finding in switch.findings] == [("unreadable", "is larger than 64 MiB")]
