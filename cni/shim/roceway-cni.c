@@ -389,11 +389,16 @@ static int ask(const struct text *conf, char **env)
 
 static void fail(const char *what, const char *path)
 {
-    char said[PATH_MAX + 512];
+    char said[PATH_MAX * 2 + 512], plain[PATH_MAX * 2];
+    int why = errno;
+    snprintf(plain, sizeof plain, "%s", path);
+    for (char *at = plain; *at; at++)
+        if (*at == '"' || *at == '\\' || (unsigned char)*at < ' ')
+            *at = '?';
     snprintf(said, sizeof said,
              "{\"cniVersion\": \"1.0.0\", \"code\": 5, \"msg\": \"roceway-cni: no agent answers, and the plugin's own "
              "part cannot be started: %s\", \"details\": \"%s: %s; run `roceway-cni install` again\"}\n",
-             what, path, strerror(errno));
+             what, plain, strerror(why));
     write_all(STDOUT_FILENO, said, strlen(said));
     _exit(1);
 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
+import struct
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,24 +138,88 @@ CONFIGURATIONS: Mapping[str, str] = {
 }
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_both_plugins_find_the_same_settings(name: str, tmp_path: Path) -> None:
-    """The compiled one scans, the other parses: both ask the same socket, or neither asks."""
-    text = CONFIGURATIONS[name]
-    build = tmp_path / "settings"
+_PROBE = """
+int main(void)
+{
+    struct text all = {0};
+    uint32_t length;
+    read_stdin(&all);
+    for (size_t at = 0; at + 4 <= all.length; at += 4 + length) {
+        char agent[PATH_MAX] = DEFAULT_SOCKET, state[PATH_MAX] = DEFAULT_STATE_DIR;
+        struct text one = {0};
+        memcpy(&length, all.data + at, 4);
+        one.data = malloc(length); /* of its very length: what reads further is caught */
+        one.length = length;
+        memcpy(one.data, all.data + at + 4, length);
+        int good = settings(&one, agent, state) && agent[0] && state[0];
+        printf("%s|%s%c", good ? agent : "", good ? state : "", 0);
+        free(one.data);
+    }
+    free(all.data);
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def scanner(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Sequence[bytes]], list[str]]:
+    """The compiled plugin's scanner under AddressSanitizer: ``agent|stateDir`` of each configuration."""
+    folder = tmp_path_factory.mktemp("scanner")
     source = (ROOT / "cni" / "shim" / "roceway-cni.c").read_text().replace("int main(", "int plugin_main(")
-    probe = (
-        "int main(void){char a[PATH_MAX]=DEFAULT_SOCKET,s[PATH_MAX]=DEFAULT_STATE_DIR;struct text c={0};read_stdin(&c);"
-        'int good=settings(&c,a,s)&&a[0]&&s[0];printf("%s|%s",good?a:"",good?s:"");return 0;}'
-    )
-    (tmp_path / "settings.c").write_text(f"{source}\n{probe}\n")
-    subprocess.run(
-        ["cc", "-std=gnu11", '-DRELEASE="x"', "-o", str(build), str(tmp_path / "settings.c")], check=True, timeout=60
-    )
-    found = subprocess.run([build], input=text, capture_output=True, text=True, check=True).stdout
-    agent, _, state = found.partition("|")
-    wanted = client.socket_of(text.encode())
-    assert (agent, state) == (wanted if all(wanted) else ("", ""))
+    (folder / "scanner.c").write_text(f"{source}\n{_PROBE}")
+    words = ["cc", "-std=gnu11", "-g", '-DRELEASE="x"', "-o", str(folder / "scanner"), str(folder / "scanner.c")]
+    sanitized = [*words, "-fsanitize=address,undefined", "-fno-sanitize-recover"]
+    if subprocess.run(sanitized, capture_output=True, timeout=60).returncode:
+        subprocess.run(words, check=True, timeout=60)  # a compiler without its sanitizers
+
+    def scan(texts: Sequence[bytes]) -> list[str]:
+        data = b"".join(struct.pack("=I", len(text)) + text for text in texts)
+        done = subprocess.run([folder / "scanner"], input=data, capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode(errors="replace").split("\0")[:-1]
+
+    return scan
+
+
+def _asks(text: bytes) -> str:
+    """What the plugin in Python finds, in the scanner's words."""
+    found = client.socket_of(text)
+    return "|".join(found if all(found) else ("", ""))
+
+
+def test_both_plugins_find_the_same_settings(scanner: Callable[[Sequence[bytes]], list[str]]) -> None:
+    """The compiled one scans, the other parses: both ask the same socket, or neither asks."""
+    texts = [text.encode() for text in CONFIGURATIONS.values()]
+    assert dict(zip(CONFIGURATIONS, scanner(texts), strict=True)) == {
+        name: _asks(text.encode()) for name, text in CONFIGURATIONS.items()
+    }
+
+
+def test_the_scanner_survives_any_text_and_never_asks_another_socket(
+    scanner: Callable[[Sequence[bytes]], list[str]],
+) -> None:
+    """Where the text is none, whoever is asked gives the same error."""
+    chance = random.Random(7)
+    good = json.dumps({"name": "n", "rails": [{"a": '}\\"]'}], "agent": "/run/a.sock", "x": {"agent": "/no"}}).encode()
+    texts: list[bytes] = []
+    for _ in range(4000):
+        broken = bytearray(good)
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(len(broken))
+            broken[at : at + chance.randrange(3)] = chance.choice(
+                [b"", b'"', b"{", b"}", b"\\", b",", b"\0", b"]", b"\xff"]
+            )
+        texts.append(bytes(broken[: chance.randrange(len(broken) + 1)] if chance.random() < 0.2 else broken))
+    for text, found in zip(texts, scanner(texts), strict=True):
+        if _is_json(text):
+            assert found in (_asks(text), "|"), text  # a key with an escape is left to the plugin's own part
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def test_a_build_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
