@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given as given_
+from hypothesis import strategies as st
 
 from cni.decision import Decision, decide
 from cni.netconf import NetConf
@@ -134,6 +137,19 @@ def test_cdi_names_in_the_runtimes_configuration_come_last(machine: str, kubelet
 def test_a_container_that_is_no_pod_gets_what_its_annotation_names(machine: str, kubelet: Path) -> None:
     assert rails(decide(conf(kubelet, {"roceway.io/gpus": GPUS[0]}), (), dict, machine)) == ["rail0"]
     assert rails(decide(conf(kubelet), (), dict, machine)) == []
+
+
+@given_(st.permutations(GPUS), st.integers(0, 4))
+def test_pods_with_other_gpus_never_share_a_rail(machine: str, order: list[str], cut: int) -> None:
+    """However the node's GPUs are dealt out: each pod gets as many rails as GPUs, and every rail is one pod's."""
+    with tempfile.TemporaryDirectory() as folder:
+        dealt = []
+        for part in (order[:cut], order[cut:]):
+            given(Path(folder), *part)
+            dealt.append(rails(decide(conf(Path(folder)), ARGS, dict, machine)))
+        assert [len(each) for each in dealt] == [cut, len(GPUS) - cut]
+        assert sorted(dealt[0] + dealt[1]) == ["rail0", "rail1", "rail2", "rail3"]
+        assert dealt[0] == sorted(f"rail{GPUS.index(gpu)}" for gpu in order[:cut])
 
 
 # nobody can tell
