@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import shutil
 import struct
 import subprocess
@@ -18,6 +20,7 @@ from typing import Any
 import grpc
 import pytest
 
+from cni.agent import railcounters
 from cni.agent.api import cri_pb2 as cri
 from cni.agent.drift import Drift
 from cni.agent.lookout import Lookout
@@ -474,3 +477,27 @@ def test_without_the_capability_to_hear_pods_are_looked_at_often(host: Host, pod
 
     added(host, host.conf(), netns=pod)
     assert in_child(work) == 0
+
+
+def test_looking_again_and_again_leaves_no_descriptor(
+    host: Host, pod: Ns, told: Told, runtime: Cri, tmp_path: Path
+) -> None:
+    conf = host.conf()
+    conf["rails"][0]["mode"] = "host-device"
+    added(host, conf, netns=pod)
+    part, _ = reclaimer(host, runtime)
+    runtime.sandboxes["c1"] = ""
+    with scraped(host, tmp_path) as metrics, watching(host, told) as drift:
+
+        def everything() -> int:
+            for number in range(10):
+                metrics._lookout.refresh()
+                railcounters.read(metrics._lookout.view)
+                series(metrics)
+                drift.turn(drift.ears, time.time() + 100 * number)  # type: ignore[attr-defined]
+                part.look(time.time() + 11 * number)
+            gc.collect()
+            return len(os.listdir("/proc/self/fd"))
+
+        before = everything()
+        assert everything() <= before
