@@ -25,8 +25,8 @@ def diff(wanted: HostWanted, seen: HostQos) -> str:
     then: list[str] = []
     for one in wanted.nics:
         nic = seen.nic(one.rail) or seen.nic(one.nic)
-        if nic is None or (nic.in_use is not None and nic.in_use.reason == "absent"):
-            continue
+        if nic is None or nic.dcb is None:
+            continue  # it is elsewhere, or nowhere: the plan says which
         has, wants = lines(one, nic)
         now, then = now + has, then + wants
     return "\n".join(_unified(now, then, f"{seen.node} (now)", f"{wanted.node} (fabric.yaml)"))

@@ -17,7 +17,7 @@ from tuner.dcb import dcbx_in, fields
 from tuner.drivers import adapter
 from tuner.machine import facts, integer, number, sysctls
 from tuner.nic import Ecn, HostQos, NicQos, Pause, Tos
-from tuner.users import ABSENT, users
+from tuner.users import ABSENT, has_driver, users
 
 __all__ = ["Doors", "gather", "place", "refresh"]
 
@@ -154,7 +154,7 @@ def _nic(
         pci=_pci(doors.root, address) if address else None,
     )
     if netdev is None:
-        return replace(bare, in_use=ABSENT)
+        return replace(bare, in_use=ABSENT if has_driver(doors.root, address) else None)
     statistics = doors.ethtool.statistics(name)
     hw = rdma.hw_counters(device.name, sysfs=doors.sysfs) if device else {}
     standing = replace(

@@ -29,7 +29,7 @@ from tuner.steps import (
     settings,
 )
 
-__all__ = ["NicPlan", "candidates", "plan", "plan_nic", "whole_map"]
+__all__ = ["NicPlan", "candidates", "plan", "plan_nic", "unbound", "whole_map"]
 
 _OURS = Dcbx(host=True, ieee=True)
 _DCB_KINDS = frozenset({"dcbx", "ets", "maxrate", "apps", "trust", "pfc", "buffer"})
@@ -60,6 +60,9 @@ def plan(wanted: HostWanted, seen: HostQos, *, in_use: bool = False) -> tuple[Ni
         if nic is None:
             plans.append(NicPlan(rail=one.rail, nic=one.nic, blocked=(_ABSENT.format(one.nic),)))
             continue
+        if unbound(nic):
+            plans.append(NicPlan(rail=one.rail, nic=nic.name, blocked=(f"no driver is bound to {nic.name}",)))
+            continue
         found = plan_nic(one, nic, seen.agents or ())
         busy = nic.in_use
         if busy is not None and busy.reason == "absent":
@@ -70,6 +73,11 @@ def plan(wanted: HostWanted, seen: HostQos, *, in_use: bool = False) -> tuple[Ni
             )
         plans.append(found)
     return tuple(plans)
+
+
+def unbound(nic: NicQos) -> bool:
+    """Whether the card is there and no driver has it: its network device is nowhere, not in a pod either."""
+    return nic.ifindex is None and nic.driver is None and nic.in_use is None and nic.dcb is None
 
 
 def plan_nic(wanted: NicWanted, seen: NicQos, agents: tuple[str, ...] = ()) -> NicPlan:

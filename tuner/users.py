@@ -14,7 +14,7 @@ from host.errors import HostError
 from host.netlink import Route
 from tuner.nic import InUse
 
-__all__ = ["ABSENT", "namespaces", "users"]
+__all__ = ["ABSENT", "has_driver", "namespaces", "users"]
 
 _KINDS = ("macvlan", "macvtap", "ipvlan", "ipvtap")
 _NAMED = ("run/netns", "var/run/netns")
@@ -31,13 +31,18 @@ def users(root: str, addresses: Sequence[str], here: Sequence[link.NetDev]) -> d
     for address in addresses:
         dev = present.get(address)
         away = _away(root, address, present) if address else None
-        if dev is None and address:
+        if dev is None and address and has_driver(root, address):
             found[address] = ABSENT
         elif dev is not None and dev.ifindex in above:
             found[address] = InUse(reason="upper-elsewhere", detail=above[dev.ifindex])
         elif away:
             found[address] = InUse(reason="vf-elsewhere", detail=f"virtual function {away} is in another namespace")
     return found
+
+
+def has_driver(root: str, address: str) -> bool:
+    """Whether a driver is bound to a PCI function: without one, its network device is nowhere."""
+    return os.path.lexists(os.path.join(root, "sys/bus/pci/devices", address, "driver"))
 
 
 def _away(root: str, address: str, present: dict[str, link.NetDev]) -> str | None:
@@ -49,7 +54,7 @@ def _away(root: str, address: str, present: dict[str, link.NetDev]) -> str | Non
         return None
     for name in names:
         vf = os.path.basename(os.path.realpath(os.path.join(folder, name)))
-        if os.path.lexists(os.path.join(folder, name, "driver")) and vf not in present:
+        if vf not in present and has_driver(root, vf):
             return vf
     return None
 

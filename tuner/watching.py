@@ -11,7 +11,7 @@ from typing import Literal
 
 from tuner.counters import paused_share
 from tuner.nic import HostQos, HostWanted, InUse, Link, NicQos, NicWanted
-from tuner.plan import plan_nic
+from tuner.plan import plan_nic, unbound
 
 __all__ = ["Event", "Limits", "Rates", "changed", "drift_of", "rates", "traffic"]
 
@@ -135,7 +135,7 @@ def _missing(one: NicWanted) -> NicQos:
 
 
 def _absent(nic: NicQos) -> bool:
-    return nic.in_use is not None and nic.in_use.reason == "absent"
+    return unbound(nic) or (nic.in_use is not None and nic.in_use.reason == "absent")
 
 
 def _settings(one: NicWanted, then: NicQos, now: NicQos) -> Iterator[Found]:

@@ -178,6 +178,11 @@ def test_a_nic_that_is_not_there_blocks() -> None:
     assert plan(wanted(), host(mlx5()))[1].blocked[0].startswith("there is no NIC eth3 here")
 
 
+def test_a_card_without_a_driver_is_in_no_pod() -> None:
+    found = plan(wanted(), host(NicQos(name="0000:18:00.0"), mlx5("eth3")))[0]
+    assert found.blocked == ("no driver is bound to 0000:18:00.0",)
+
+
 def test_the_text_of_a_plan() -> None:
     text = plans_text(plan(wanted(), busy("upper-elsewhere")))
     assert text.splitlines()[0] == "rail0 (eth2): skipped"

@@ -90,7 +90,7 @@ def _conclude(
 def _code(outcome: Outcome, plans: tuple[NicPlan, ...], after: tuple[NicPlan, ...]) -> int:
     if outcome.cause is not None or any(each.blocked for each in plans):
         return REFUSED
-    return FOUND if code_of(after) != DONE else DONE
+    return FOUND if code_of(after) != DONE or any(each.skipped for each in after) else DONE
 
 
 def _record(store: Store, record: Applied) -> None:
@@ -103,9 +103,11 @@ def _record(store: Store, record: Applied) -> None:
 def _sentence(outcome: Outcome, code: int, plans: tuple[NicPlan, ...]) -> str:
     if outcome.cause is not None:
         return "nothing was changed: everything was put back" if not outcome.left else "NOT everything was put back"
-    done = f"{len(outcome.done)} steps done and read back" if outcome.done else "nothing to do"
+    count = len(outcome.done)
+    done = f"{count} step{'s' * (count != 1)} done and read back" if count else "nothing to do"
     if code == DONE:
-        return f"{done}; this host is what fabric.yaml says"
+        hedge = ", as far as its drivers show it" if any(each.unseen for each in plans) else ""
+        return f"{done}; this host is what fabric.yaml says{hedge}"
     alone = ", ".join(each.rail for each in plans if each.skipped or each.blocked)
     return f"{done}; left alone: {alone or 'see verify'}"
 

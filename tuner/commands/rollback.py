@@ -60,7 +60,7 @@ def _list(options: argparse.Namespace, store: Store) -> int:
         )
         return DONE
     for each in kept:
-        print(f"{each.name}: before {len(each.steps)} steps")
+        print(f"{each.name}: before {len(each.steps)} step{'s' * (len(each.steps) != 1)}")
         print("\n".join(f"  {step}" for step in each.steps))
     return DONE
 

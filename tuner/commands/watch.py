@@ -9,8 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
+from conf.errors import ConfigError
 from conf.fabric import Fabric
 from host.errors import Busy, HostError
 from host.events import Events
@@ -116,6 +118,7 @@ class Watcher:
         self.options, self.fabric, self.doors, self.tell = options, fabric, doors, tell
         self.store = stored(options)
         self.enforcer = Enforcer(self.store, doors, self._look) if options.enforce else None
+        self._edited = _edited(options.fabric)
         self._last = self._base = self._look()
         self._based = time.monotonic()
         self._verdict: Verdict | None = None
@@ -139,6 +142,7 @@ class Watcher:
             self._again()
 
     def _again(self) -> None:
+        self._reread()
         try:
             here = self._look()
         except HostError as error:  # a NIC that is just going away: the next look tells
@@ -154,6 +158,17 @@ class Watcher:
             self.tell(traffic(here.wanted, self._base.seen, here.seen, seconds, limits))
             self._publish(_rates(self._base, here, seconds))
             self._base, self._based = here, time.monotonic()
+
+    def _reread(self) -> None:
+        """A changed fabric.yaml counts from the next look; one with mistakes is told once, and the last one stays."""
+        edited = _edited(self.options.fabric)
+        if edited == self._edited:
+            return
+        self._edited = edited
+        try:
+            self.fabric = read(self.options)
+        except ConfigError as error:
+            print(f"roceway-tune: {error}", file=sys.stderr, flush=True)
 
     def _judge(self) -> None:
         """The agent is told at once when a rail's health changes: no pod must be given a NIC that is not tuned."""
@@ -234,6 +249,14 @@ def _rates(before: Look, after: Look, seconds: float) -> dict[str, Rates]:
         if then is not None and this is not None:
             found[one.rail] = rates(then, this, seconds, one.lossless or 0)
     return found
+
+
+def _edited(path: Path) -> int:
+    """When the file was changed, ns; 0 where it is gone for the moment (a ConfigMap being replaced)."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _drifted(here: Look) -> bool:

@@ -63,7 +63,8 @@ def test_a_host_is_made_what_the_fabric_says_and_brought_back(honest: Bench) -> 
     assert knob(MLX5, "trust_dscp") == 1
     state = sorted(honest.state.rglob("*"))
     again = honest.tune("apply")
-    assert (again.code, again.out.splitlines()[-1]) == (0, "nothing to do; this host is what fabric.yaml says")
+    assert again.code == 0
+    assert again.out.splitlines()[-1].startswith("nothing to do; this host is what fabric.yaml says")
     assert sorted(honest.state.rglob("*")) == state
     back = honest.tune("rollback")
     assert back.code == 0, back
