@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from cni import rundir
 from tests.cni.kubelets import Entry, write_checkpoint
 from tests.fixtures.machines.archive import unpack
+from tests.netns.agents import program
 from tests.netns.support import EMPTY, call, in_child, rows
 from tests.world import PLUGIN, Answer, Host, Ns, World
 
@@ -46,9 +48,11 @@ class Node:
         }
         return self.host.conf(**own | extra)
 
-    def call(self, command: str, conf: dict[str, Any], pod: Ns, container: str = "c1") -> Answer:
+    def call(
+        self, command: str, conf: dict[str, Any], pod: Ns, container: str = "c1", plugin: Sequence[str] = PLUGIN
+    ) -> Answer:
         script = 'mount --bind "$1" /sys && shift && exec "$@"'
-        program = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(self.sys), *PLUGIN)
+        program = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", str(self.sys), *plugin)
         return self.host.call(command, conf, container, pod, env=POD, program=program)
 
     def given(self, *entries: Entry) -> None:
@@ -153,6 +157,17 @@ def test_the_run_directory_is_full_before_the_answer_and_gone_with_the_pod(node:
     ]
     assert node.call("DEL", conf, pod).code == 0
     assert not folder.exists()
+
+
+def test_the_compiled_plugin_brings_along_all_that_this_takes(node: Node, pod: Ns) -> None:
+    """Its own part has the modules that were found to be needed: these are imported by pods with devices alone."""
+    node.given(gpus(*GPUS), ("uid-0", "main", "roceway.io/rail", ["rail0", "rail1"]))
+    conf = node.conf()
+    assert names(node.call("ADD", conf, pod, plugin=program("compiled"))) == ["rail0", "rail1"]
+    assert details(node)["gpus"] == list(GPUS)
+    assert (node.run_dir / "rail0+rail1/topo.xml").exists()
+    assert node.call("DEL", conf, pod, plugin=program("compiled")).code == 0
+    assert not (node.run_dir / "rail0+rail1").exists()
 
 
 def test_each_container_of_a_pod_has_its_own_rails_in_its_run_directory(node: Node, pod: Ns) -> None:
