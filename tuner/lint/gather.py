@@ -11,6 +11,7 @@ from conf.errors import ConfigError, Finding
 from conf.fabric import Fabric
 from tuner.lint.subjects import Source
 from tuner.nic import HostQos
+from tuner.nic_text import read_host
 from tuner.switch import model
 from tuner.switch.load import load, load_file, parse_option
 
@@ -78,6 +79,10 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         yield str(path), ValueError(f"cannot be read: {error}")
+        return
+    printed = read_host(text, path.stem)
+    if printed is not None:
+        yield str(path), printed.to_json()
         return
     whole = _parse(text)
     if not isinstance(whole, ValueError):

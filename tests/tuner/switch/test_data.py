@@ -74,7 +74,7 @@ EXPECTED: dict[str, tuple[Platform, int, dict[str, int], set[str]]] = {
     "nxos_show_interface_pfc_lab_auto_off.txt": ("nxos", 2, {"partial": 1}, set()),
     "nxos_show_interface_pfc_otel.txt": ("nxos", 2, {"partial": 1}, set()),
     "nxos_show_queuing_interface_otel.txt": ("nxos", 1, {"partial": 1}, set()),
-    # A build's template and the output of host tools are no switch's configuration: refused, in one finding.
+    # A build's template is no switch's configuration; nor is the output of host tools, which tuner.nic_text reads.
     "sonic_mellanox_asic_table.j2": ("sonic", 0, {"unreadable": 1}, set()),
     "host_dcb_connectx3_before.txt": ("sonic", 0, {"unreadable": 1}, set()),
     "host_dcb_connectx3_after.txt": ("sonic", 0, {"unreadable": 1}, set()),
