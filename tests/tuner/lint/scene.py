@@ -260,12 +260,12 @@ class Scene:
         self.text = (self.text or "") + text
         return self
 
-    def host(self, node: str, **changes: Any) -> Self:
+    def host(self, node: str, /, **changes: Any) -> Self:
         """Change fields of a host."""
         self.hosts[node] = replace(self.hosts[node], **changes)
         return self
 
-    def nic(self, node: str, rail: str, **changes: Any) -> Self:
+    def nic(self, node: str, rail: str, /, **changes: Any) -> Self:
         """Change fields of a NIC."""
         old = self.hosts[node]
         nics = tuple(replace(each, **changes) if each.rail == rail else each for each in old.nics)
@@ -279,12 +279,12 @@ class Scene:
                 self.nic(node, rail, **changes)
         return self
 
-    def switch(self, name: str, **changes: Any) -> Self:
+    def switch(self, name: str, /, **changes: Any) -> Self:
         """Change fields of a switch."""
         self.switches[name] = replace(self.switches[name], **changes)
         return self
 
-    def port(self, switch: str, port: str, **changes: Any) -> Self:
+    def port(self, switch: str, port: str, /, **changes: Any) -> Self:
         """Change fields of a port, configured and running alike."""
         old = self.switches[switch]
         ports = {**old.ports, port: replace(old.ports[port], **changes)}

@@ -91,11 +91,20 @@ def settings(rail: RailAt) -> Verdict:
     fix="Set one ToS on all hosts: `roceway-tune apply`.",
 )
 def tos(rail: RailAt) -> Verdict:
-    yield from _compare(rail, "RoCE's DSCP by source", _dscps)
+    sources = [tos_sources(nic) for nic in rail.nics]
+    names = sorted({name for each in sources for name in each})
+    if not names:
+        yield Missing("ToS of RoCE (rdma_cm, traffic_class, nccl.conf, ucx.conf)")
+    for name in names:
+        yield from _compare(rail, f"RoCE's DSCP by {name}", _dscp(name))
 
 
-def _dscps(at: NicAt) -> str | None:
-    return ", ".join(f"{name} {tos >> 2}" for name, tos in sorted(tos_sources(at).items())) or None
+def _dscp(name: str) -> Callable[[NicAt], Hashable]:
+    def of(at: NicAt) -> int | None:
+        tos = tos_sources(at).get(name)
+        return None if tos is None else tos >> 2
+
+    return of
 
 
 @rule(
