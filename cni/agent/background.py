@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from cni.agent.children import reap
 from cni.agent.parts import PARTS, Finished, Part, Setting, resolve
 
 __all__ = ["Background", "live"]
@@ -95,7 +96,7 @@ class Background:
             self.channel.close()
         self.channel = None
         self.problems = {"background": "ended; it is started again"}
-        self._reap(0.0)
+        reap(self._pid, 0)
         quick = time.monotonic() < self._again + self._delay
         self._delay = min(self._delay * 2, _BACK_OFF_MAX) if quick else 1.0
         self._again = time.monotonic() + self._delay
@@ -109,22 +110,10 @@ class Background:
         if self.channel is not None:
             self.channel.close()
             self.channel = None
-        if self._pid and not self._reap(_STOP_WAIT):
+        if self._pid and not reap(self._pid, _STOP_WAIT):
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
-            self._reap(1.0)
-
-    def _reap(self, wait: float) -> bool:
-        deadline = time.monotonic() + wait
-        while True:
-            try:
-                if os.waitpid(self._pid, os.WNOHANG)[0]:
-                    return True
-            except ChildProcessError:
-                return True
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.01)
+            reap(self._pid, 1.0)
 
 
 def live(channel: socket.socket, setting: Setting) -> None:

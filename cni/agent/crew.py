@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable
 
+from cni.agent.children import reap
 from cni.agent.parts import Finished, Setting
 from cni.agent.worker import LENGTH, TASK, Report, serve
 
@@ -151,7 +152,7 @@ class Crew:
 
     def reap(self) -> None:
         """Take note of dismissed workers that have ended. One may be stuck in the kernel for long."""
-        self._leaving = {pid for pid in self._leaving if not _reap(pid, 0)}
+        self._leaving = {pid for pid in self._leaving if not reap(pid, 0)}
 
     def close(self, wait: float) -> None:
         """Let all go: each ends with its request. Those still there after ``wait`` seconds are killed."""
@@ -159,22 +160,8 @@ class Crew:
             worker.channel.close()
         deadline = time.monotonic() + wait
         for worker in self.workers:
-            if not _reap(worker.pid, max(0.0, deadline - time.monotonic())):
+            if not reap(worker.pid, max(0.0, deadline - time.monotonic())):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(worker.pid, signal.SIGKILL)
-                _reap(worker.pid, 1.0)
+                reap(worker.pid, 1.0)
         self.workers.clear()
-
-
-def _reap(pid: int, wait: float) -> bool:
-    """Whether the child has ended within ``wait`` seconds. One stuck in the kernel is left to init."""
-    deadline = time.monotonic() + wait
-    while True:
-        try:
-            if os.waitpid(pid, os.WNOHANG)[0]:
-                return True
-        except ChildProcessError:
-            return True
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(0.005)

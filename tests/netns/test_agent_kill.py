@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,8 @@ from cni import apply
 from tests.netns.agents import Agent, program, running, served, text
 from tests.netns.faults import POINTS_ADD, POINTS_DEL, POINTS_RESTORE, Point, single
 from tests.netns.support import EMPTY, added, call, deleted, difference, need, rows
-from tests.world import CNI_PLUGINS, Host, Ns, World
+from tests.netns.test_kill_process import start
+from tests.world import Host, World
 
 
 def worker_alone() -> None:
@@ -169,28 +169,6 @@ def test_an_agent_killed_at_any_step_of_a_del(
         assert deaths > 0
 
 
-def start(host: Host, verb: str, conf: Any, pod: Ns, kind: str) -> subprocess.Popen[bytes]:
-    env = {
-        "CNI_COMMAND": verb,
-        "CNI_CONTAINERID": "c1",
-        "CNI_NETNS": pod.path,
-        "CNI_IFNAME": "eth0",
-        "CNI_PATH": str(CNI_PLUGINS),
-        "PATH": os.environ["PATH"],
-    }
-    process = subprocess.Popen(
-        ["nsenter", f"--net={host.ns.path}", "--", *program(kind)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=env,
-    )
-    assert process.stdin is not None
-    process.stdin.write(text(conf).encode())
-    process.stdin.close()
-    return process
-
-
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
 @pytest.mark.parametrize("longest", [0.004, 0.012, 0.04])
 def test_a_plugin_killed_mid_request_is_put_right_by_del(world: World, host: Host, verb: str, longest: float) -> None:
@@ -204,7 +182,7 @@ def test_a_plugin_killed_mid_request_is_put_right_by_del(world: World, host: Hos
         for number in range(12):
             if verb == "DEL":
                 added(host, conf, netns=pod)
-            process = start(host, verb, conf, pod, "compiled")
+            process = start(host, verb, text(conf), pod, program("compiled"))
             time.sleep(chance.uniform(0, longest))
             process.kill()
             process.wait(timeout=10)
@@ -227,7 +205,7 @@ def test_plugin_and_agent_killed_together_are_put_right_by_a_plugin_alone(world:
             conf = agent.conf(host.conf())
             if verb == "DEL":
                 added(host, conf, netns=pod)
-            process = start(host, verb, conf, pod, "compiled")
+            process = start(host, verb, text(conf), pod, program("compiled"))
             time.sleep(chance.uniform(0, 0.02))
             for pid in (*agent.children(), agent.pid, process.pid):
                 os.kill(pid, signal.SIGKILL)

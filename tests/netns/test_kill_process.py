@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import time
+from collections.abc import Sequence
 
 import pytest
 
@@ -17,7 +18,7 @@ TRIES = 16
 LONGEST = 0.15  # seconds: a little more than a whole call takes
 
 
-def start(host: Host, verb: str, conf: str, pod: Ns) -> subprocess.Popen[bytes]:
+def start(host: Host, verb: str, conf: str, pod: Ns, program: Sequence[str] = PLUGIN) -> subprocess.Popen[bytes]:
     """The plugin as a runtime starts it."""
     env = {
         "CNI_COMMAND": verb,
@@ -28,7 +29,7 @@ def start(host: Host, verb: str, conf: str, pod: Ns) -> subprocess.Popen[bytes]:
         "PATH": os.environ["PATH"],
     }
     process = subprocess.Popen(
-        ["nsenter", f"--net={host.ns.path}", "--", *PLUGIN],
+        ["nsenter", f"--net={host.ns.path}", "--", *program],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
