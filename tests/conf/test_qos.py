@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from importlib.resources import files
+
 import pytest
 
 from conf.errors import ConfigError
@@ -53,3 +55,11 @@ def test_ecn_alone_has_no_pfc_and_pfc_alone_no_ecn() -> None:
 def test_classes_share_neither_priority_nor_dscp(also: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="is another class's"):
         fabric(qos={"also": [also]})
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_a_shipped_profile_names_its_source(name: str) -> None:
+    text = (files("conf") / "profiles" / f"{name}.yaml").read_text()
+    comment = "\n".join(line for line in text.splitlines() if line.startswith("#"))
+    assert len(comment) > 200
+    assert any(source in comment for source in ("https://", "sonic-buildimage", "SIGCOMM"))
