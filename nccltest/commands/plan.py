@@ -6,13 +6,19 @@ import argparse
 import json
 import sys
 import time
+from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
+import yaml
 from rich.console import Console
 from rich.table import Table
 
-from conf.fabric import load
+from conf.fabric import Fabric, load
+from host.errors import HostError
 from nccltest.commands.run import choose, planned, selection_options
+from nccltest.launch.job import bench_of, job_of, launches
+from nccltest.launch.manifests import documents, objections, priority_class
 from nccltest.schedule import Plan, Timing, group_seconds
 from tuner.cli import fabric_options, json_option
 from tuner.exits import DONE
@@ -35,6 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     fabric_options(parser, node=False)
     selection_options(parser)
+    parser.add_argument("--manifests", type=Path, metavar="DIR", help="write a Kubernetes manifest for each group")
     json_option(parser)
 
 
@@ -43,11 +50,32 @@ def run(options: argparse.Namespace) -> int:
     fabric = load(options.fabric)
     choice = choose(options, fabric)
     plan = planned(choice, time.time())
+    if options.manifests is not None:
+        _write(fabric, plan, options.manifests)
     if options.json:
         print(json.dumps(_document(plan, choice.timing)))
     else:
         _show(plan, choice.timing)
     return DONE
+
+
+def _write(fabric: Fabric, plan: Plan, folder: Path) -> None:
+    """``ROUND-GROUP.yaml`` for each group, and the priority class. HostError where the folder refuses."""
+    objections(fabric)
+    bench = bench_of(fabric)
+    kubernetes = fabric.probe.kubernetes
+    texts = {"priority-class.yaml": [priority_class(kubernetes)]}
+    for number, one in enumerate(plan.rounds):
+        for place, group in enumerate(one.groups):
+            walk = launches(bench.sizes)[0]
+            job = job_of(bench, group, token_hex(4), walk, fabric.probe.timeout / 1e6)
+            texts[f"round-{number:02}-group-{place:04}.yaml"] = list(documents(job, kubernetes))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, made in texts.items():
+            (folder / name).write_text(yaml.safe_dump_all(made, sort_keys=False))
+    except OSError as error:
+        raise HostError("write to", str(folder), error.errno or 0) from error
 
 
 def _document(plan: Plan, timing: Timing) -> dict[str, Any]:

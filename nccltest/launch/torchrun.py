@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from nccltest.launch.job import Job
 from nccltest.launch.mpirun import Call
 
-__all__ = ["PORT", "calls_of"]
+__all__ = ["PORT", "calls_of", "words"]
 
 PORT = 29_400
 """Of the rendezvous on the group's first node; groups of one round get ports of their own."""
@@ -24,10 +24,15 @@ def calls_of(job: Job, agent: Sequence[str], port: int) -> tuple[Call, ...]:
 
 def _line(job: Job, place: int, port: int) -> str:
     assignments = [f"{name}={value}" for name, value in sorted(job.environment.items())]
+    return shlex.join(["exec", "env", *assignments, *words(job, str(place), f"{job.nodes[0]}:{port}")])
+
+
+def words(job: Job, place: str, endpoint: str, python: str = sys.executable) -> tuple[str, ...]:
+    """What one node runs. ``place``: its number, ``endpoint``: where the nodes meet."""
     program = job.command[1:] if job.command[0] == sys.executable else ("--no-python", *job.command)
-    launcher = (
-        *(sys.executable, "-m", "torch.distributed.run", "--nnodes", str(len(job.nodes)), "--node-rank", str(place)),
+    return (
+        *(python, "-m", "torch.distributed.run", "--nnodes", str(len(job.nodes)), "--node-rank", place),
         *("--nproc-per-node", str(job.ranks_per_node), "--rdzv-id", job.id, "--rdzv-backend", "c10d"),
-        *("--rdzv-endpoint", f"{job.nodes[0]}:{port}", "--rdzv-conf", f"join_timeout={_JOIN}", "--max-restarts", "0"),
+        *("--rdzv-endpoint", endpoint, "--rdzv-conf", f"join_timeout={_JOIN}", "--max-restarts", "0"),
+        *program,
     )
-    return shlex.join(["exec", "env", *assignments, *launcher, *program])
