@@ -13,7 +13,7 @@ from tuner.lint.subjects import Source
 from tuner.nic import HostQos
 from tuner.nic_text import read_host
 from tuner.switch import model
-from tuner.switch.load import load, load_file, parse_option
+from tuner.switch.load import load_all, load_file, parse_option
 
 __all__ = ["hosts", "named_switches", "switches"]
 
@@ -23,8 +23,7 @@ MAX_BYTES = 1 << 29
 
 def switches(fabric: Fabric, base: Path, but: Container[str] = ()) -> tuple[model.Switch, ...]:
     """The switches that fabric.yaml has a source for, ``but`` those named; relative paths are taken from ``base``."""
-    found = (load(each, base) for each in fabric.switches if each.name not in but)
-    return tuple(each for each in found if each is not None)
+    return load_all((each for each in fabric.switches if each.name not in but), base)
 
 
 def named_switches(options: Iterable[str]) -> tuple[model.Switch, ...]:

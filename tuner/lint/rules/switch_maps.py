@@ -46,22 +46,30 @@ _MAPS: dict[str, Callable[[Port], QosMap | None]] = {
 )
 def bound_nowhere(at: SwitchAt) -> Verdict:
     switch = at.switch
+    own = [port.port for port in at.ports if "|" not in port.port.name]  # not another card's, which binds its own
     if switch.maps is None:
         yield Missing("QoS maps of the switch")
-        return
-    defined = [
-        each for field in switch.maps.values() for each in field.values() if each.place not in switch.maps_elsewhere
-    ]
-    if not switch.bindings_known:
+    elif not switch.bindings_known:
         yield Missing("which port uses which map")
-    elif defined and not any(_binds(port.port, switch.default_dscp_to_tc) for port in at.ports):
-        names = sorted(each.place for each in defined)
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        evidence = f"{len(names)} maps are defined, no port binds one: {', '.join(names[:_NAMED])}{more}"
-        if switch.default_dscp_to_tc not in (None, UNBOUND):
-            evidence += " (one is the switch's default, the others do nothing)"
+    elif any(_binds(port, switch.default_dscp_to_tc) for port in own):
+        return
+    elif any(value(port) is None for port in own for value in _MAPS.values()):
+        yield Missing("which port uses which map")
+    elif names := sorted(each.place for maps in switch.maps.values() for each in maps.values() if _idle(at, each)):
         table = "PORT_QOS_MAP" if switch.platform == "sonic" else ""
-        yield Hit(at.at(table), evidence, lambda: _bind_all(at), platform=switch.platform)
+        yield Hit(at.at(table), _unbound(at, names), lambda: _bind_all(at), platform=switch.platform)
+
+
+def _idle(at: SwitchAt, each: QosMap) -> bool:
+    return each.place not in at.switch.maps_elsewhere
+
+
+def _unbound(at: SwitchAt, names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    evidence = f"{len(names)} maps are defined, no port binds one: {', '.join(names[:_NAMED])}{more}"
+    if at.switch.default_dscp_to_tc not in (None, UNBOUND):
+        evidence += " (one is the switch's default, the others do nothing)"
+    return evidence
 
 
 def _binds(port: Port, default: QosMap | None) -> bool:
