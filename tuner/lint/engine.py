@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -10,6 +11,7 @@ from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity
 
 __all__ = ["evaluate"]
 
+_log = logging.getLogger(__name__)
 _Cause = tuple[Severity, str, str]  # severity, evidence, platform
 
 
@@ -29,9 +31,19 @@ class _Tally:
         check = self.rule.check
         for subject in subjects:
             self.subjects += 1
-            verdicts = [*check(subject)]
+            try:
+                verdicts: list[Hit | Missing] = [*check(subject)]
+            except Exception as error:  # noqa: BLE001 - one strange switch or host must not end a run over thousands
+                verdicts = [self._failed(error)]
             if verdicts:
                 self._note(verdicts)
+
+    def _failed(self, error: Exception) -> Missing:
+        """What is told of a subject that the rule cannot digest; the first one is in the log with its traceback."""
+        what = f"the rule failed ({type(error).__name__}); this is a bug of roceway, the log has the details"
+        if what not in self.missing:
+            _log.exception("rule %s failed", self.rule.id)
+        return Missing(what)
 
     def _note(self, verdicts: Iterable[Hit | Missing]) -> None:
         known = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Iterable, Iterator, Sequence
+from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,40 @@ def hosts(paths: Sequence[Path]) -> tuple[tuple[HostQos, ...], tuple[Source, ...
                 broken.append(Source(label, (model.Finding("unreadable", "", str(item)),)))
                 continue
             try:
-                found.append(HostQos.from_json(item))
+                found.append(_sane(HostQos.from_json(item)))
             except (ValueError, RecursionError) as error:
                 broken.append(Source(label, (model.Finding("unreadable", "", f"is no host's state: {error}"),)))
     return tuple(found), tuple(broken)
+
+
+_BY_PRIORITY = {
+    "ets": ("prio_tc", "tsa", "tc_bw"),
+    "buffer": ("prio_buffer", "size"),
+    "ecn": ("np", "rp"),
+    "counters": ("rx_bytes", "tx_bytes", "rx_pause", "tx_pause", "rx_pause_us", "tx_pause_us", "rx_discards"),
+}
+"""Parts of a NIC → their fields that have eight values."""
+
+
+def _sane(host: HostQos) -> HostQos:
+    """The host, if its numbers can be a host's. ValueError naming what cannot: the file is other people's."""
+    for nic in host.nics:
+        for part, fields in _BY_PRIORITY.items():
+            for field in fields:
+                values = getattr(getattr(nic, part), field, None)
+                if values is not None and len(values) != 8:
+                    raise ValueError(f"{nic.name}: {part}.{field} has {len(values)} values, not 8")
+        numbered = (
+            ("pfc.enabled", nic.pfc.enabled if nic.pfc else ()),
+            ("ets.prio_tc", nic.ets.prio_tc if nic.ets else ()),
+            ("buffer.prio_buffer", nic.buffer.prio_buffer if nic.buffer else ()),
+        )
+        for name, numbers in numbered:
+            if not all(0 <= number <= 7 for number in numbers):
+                raise ValueError(f"{nic.name}: {name} has a number that is not 0 to 7")
+        for address in nic.addresses or ():
+            ip_interface(address)
+    return host
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

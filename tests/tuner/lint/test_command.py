@@ -146,6 +146,36 @@ def test_a_hostile_host_costs_one_finding(folder: Path, capsys: pytest.CaptureFi
     assert found[0]["where"][0].startswith("bad.json")
 
 
+def _nic(**changes: Any) -> dict[str, Any]:
+    state = host(1).to_json()
+    for path, value in changes.items():
+        part, _, field = path.partition("__")
+        if field:
+            state["nics"][0][part][field] = value
+        else:
+            state["nics"][0][part] = value
+    return state
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        (_nic(ets__prio_tc=[0, 1]), "ets.prio_tc has 2 values, not 8"),
+        (_nic(counters__rx_discards=[]), "counters.rx_discards has 0 values, not 8"),
+        (_nic(pfc__enabled=[9]), "pfc.enabled has a number that is not 0 to 7"),
+        (_nic(buffer__prio_buffer=[0, 0, 0, 77, 0, 0, 0, 0]), "buffer.prio_buffer has a number"),
+        (_nic(addresses=["no address"]), "does not appear to be an IPv4 or IPv6"),
+        (_nic(mtu="big"), "nics[].mtu"),
+    ],
+)
+def test_a_host_that_cannot_be_one_is_not_judged(
+    folder: Path, capsys: pytest.CaptureFixture[str], state: dict[str, Any], why: str
+) -> None:
+    (found,) = findings(capsys, "--host-state", put(folder, "bad.json", state))
+    assert found["rule"] == "READ"
+    assert why in found["evidence"]
+
+
 def test_nothing_to_look_at_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = called(capsys)
     assert (code, out) == (2, "")

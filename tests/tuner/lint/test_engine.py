@@ -88,6 +88,17 @@ def test_a_rule_with_nothing_to_look_at_is_not_silently_fine() -> None:
     assert on(told()).gaps == (Gap("S99", "nothing to look at (a switch port)", 0, 0),)
 
 
+def test_a_rule_that_fails_costs_the_subject_and_not_the_run() -> None:
+    def check(subject: int) -> Iterator[Hit | Missing]:
+        yield Hit(f"p{subject}", f"{12 // subject}", "f")
+
+    report = on(made(check), 0, 3)
+    assert [finding.where for finding in report.findings] == [("p3",)]
+    (gap,) = report.gaps
+    assert gap.missing.startswith("the rule failed (ZeroDivisionError)")
+    assert (gap.places, gap.evaluated) == (1, 1)
+
+
 def test_the_gravest_come_first() -> None:
     hits = [Hit("p", str(each), "f", each) for each in Severity]
     severities = [finding.severity for finding in on(told(*hits), 1).findings]
