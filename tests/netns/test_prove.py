@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
+from tests.conf.documents import document
+from tests.tuner.switch.servers import redis_server
 from tests.world import ROOT, Ns, World, sh
 
 pytestmark = pytest.mark.netns
@@ -243,3 +248,37 @@ def test_a_stranger_on_the_listeners_port_ends_it_with_a_sentence(pair: Pair) ->
         stderr = process.communicate(timeout=20)[1]
         assert process.returncode == 3
         assert "no roceway-tune prove" in stderr
+
+
+@pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
+def test_the_counters_of_the_switch_stand_beside_the_hosts(pair: Pair, tmp_path: Path) -> None:
+    """The leaf is a SONiC whose database moves while the probes run."""
+    leaf: dict[str, Any] = {
+        "name": "leaf0",
+        "platform": "sonic",
+        "role": "leaf",
+        "ports": {"Ethernet[0-12:4]": "h[0-3]/rail0"},
+    }
+    kind = {"speed": "100G", "mode": "macvlan", "rails": {"rail0": "rail", "rail1": "eth3"}}
+    with redis_server(tmp_path) as (port, path):
+        leaf["source"] = {"redis": f"unix:{path}"}
+        text = json.dumps(document(nodeTypes={"gpu": kind}, switches=[leaf], links=None))
+        (tmp_path / "fabric.yaml").write_text(text)
+        database = redis.Redis(port=port, db=2)
+        database.hset("COUNTERS_PORT_NAME_MAP", "Ethernet0", "oid:0x1")
+        database.hset("COUNTERS:oid:0x1", "SAI_PORT_STAT_PFC_3_RX_PKTS", 100)
+        redis.Redis(port=port, db=4).hset("PORT|Ethernet0", "mtu", "9100")
+        with box(pair), listener(pair.other, "--device", "rail", "--control", "10.8.0.2"):
+            words = ("-f", str(tmp_path / "fabric.yaml"), "--node", "h0", "--rail", "rail0")
+            sender = inside(pair.one, *tune("--json", *words, "--to", "10.9.0.2", "--control", "10.8.0.2"))
+            with running(sender) as process:
+                for _ in range(200):
+                    database.hincrby("COUNTERS:oid:0x1", "SAI_PORT_STAT_PFC_3_RX_PKTS", 1)
+                    if process.poll() is not None:
+                        break
+                    time.sleep(0.1)
+                out, err = process.communicate(timeout=30)
+        assert process.returncode == 0, err
+        told = json.loads(out)["counters"]["switch"]
+        assert told["port"] == "leaf0 Ethernet0"
+        assert told["pfc_rx"]["3"] > 0

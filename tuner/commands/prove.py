@@ -91,9 +91,9 @@ def _device(options: argparse.Namespace, fabric: Fabric | None) -> str:
 
 
 def _listen(options: argparse.Namespace, device: str) -> int:
-    from tuner import prove_link  # scapy and pyroute2: half a second that --help does not pay
+    from tuner import prove_frames, prove_link  # scapy and pyroute2: half a second that --help does not pay
 
-    mine = prove_link.nic(device, 6 if options.ipv6 else 4)
+    mine = prove_frames.nic(device, 6 if options.ipv6 else 4)
     control = options.control or str(mine.address)
     print(
         f"listening on {mine.name} ({mine.address}); waiting at {control} port {options.control_port}", file=sys.stderr
@@ -110,9 +110,9 @@ def _listen(options: argparse.Namespace, device: str) -> int:
 
 def _prove(options: argparse.Namespace, device: str, fabric: Fabric | None) -> int:
     plan = _plan(options, fabric.qos if fabric else Qos.model_validate({}))
-    from tuner import prove_link  # as above
+    from tuner import prove_frames, prove_link  # as above
 
-    mine = prove_link.nic(device, 6 if options.ipv6 else 4)
+    mine = prove_frames.nic(device, 6 if options.ipv6 else 4)
     look = _switch(options, fabric)
     before = look() if look else None
     exchange = prove_link.prove(mine, plan, (options.control or options.to, options.control_port))
