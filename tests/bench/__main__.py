@@ -22,6 +22,7 @@ from cni.store import Key, LeaseRow
 from host.netns import Identity, Netns, inside
 from tests.bench.contenders import ByAgent, Contender, IpBatch, ReferenceChain, Roceway, _cni_env, execute, installed
 from tests.bench.crowd import crowd
+from tests.bench.parsing import parsing
 from tests.bench.soak import pss, soak
 from tests.bench.tune import main as tuning
 from tests.netns.agents import Agent, running
@@ -61,6 +62,7 @@ def main() -> int:
             _held(agent, host, max(5, options.rounds // 2), console, progress)
             _memory(agent, console)
         here.close()
+    parsing(console)
     linting()
     tuning()
     return 0 if options.no_micro else _micro()
