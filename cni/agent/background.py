@@ -37,6 +37,7 @@ class Background:
         self._setting = setting
         self._in_child = in_child
         self._pid = 0
+        self._leaving: set[int] = set()
         self._again = 0.0
         self._delay = 1.0
         self.channel: socket.socket | None = None
@@ -96,13 +97,14 @@ class Background:
             self.channel.close()
         self.channel = None
         self.problems = {"background": "ended; it is started again"}
-        reap(self._pid, 0)
+        self._leaving.add(self._pid)
         quick = time.monotonic() < self._again + self._delay
         self._delay = min(self._delay * 2, _BACK_OFF_MAX) if quick else 1.0
         self._again = time.monotonic() + self._delay
 
     def is_due(self) -> bool:
         """Whether it is to be started again."""
+        self._leaving = {pid for pid in self._leaving if not reap(pid, 0)}
         return self.channel is None and time.monotonic() >= self._again
 
     def stop(self) -> None:

@@ -21,6 +21,7 @@ KEEP = 2
 """Workers that wait even when nothing happens; each is 8 MiB of memory of its own."""
 IDLE = 60.0
 """Seconds without work after which a further one may go."""
+_DELAY_MAX = 10.0
 _GIVE_WAIT = 1.0  # seconds: a free worker reads at once
 _REPORT_MAX = 8 << 20
 
@@ -32,13 +33,15 @@ class Worker:
         self.pid = pid
         self.channel = channel
         self.busy = False
+        self.has_worked = False
+        """Whether it ever took a request."""
         self.since = time.monotonic()
         """CLOCK_MONOTONIC when it was given what it works on, or worked on last."""
         self._heard = bytearray()
 
     def give(self, arrived: float, flags: int, data: bytes, plugin: socket.socket) -> bool:
         """Hand a request over; False when the worker does not take it."""
-        self.busy, self.since = True, time.monotonic()
+        self.busy, self.has_worked, self.since = True, True, time.monotonic()
         self.channel.settimeout(_GIVE_WAIT)
         try:
             socket.send_fds(self.channel, [TASK.pack(arrived, flags, len(data))], [plugin.fileno()])
@@ -89,13 +92,20 @@ class Crew:
         self.lost = 0
         """Workers that died or had to be killed."""
         self._leaving: set[int] = set()
+        self._delay = 0.0
+        self._again = 0.0
         for _ in range(min(most, KEEP)):
             self.hire()
 
     @property
-    def is_full(self) -> bool:
-        """Whether there are as many as there may be."""
-        return len(self.workers) >= self._most
+    def may_hire(self) -> bool:
+        """Whether there may be another one now."""
+        return len(self.workers) < self._most and time.monotonic() >= self._again
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there are fewer than always should be, and may be another one now."""
+        return len(self.workers) < KEEP and self.may_hire
 
     def spare(self) -> Worker | None:
         """One that nobody has needed for a while, beyond those that are kept."""
@@ -138,8 +148,13 @@ class Crew:
             os._exit(code)
 
     def dismiss(self, worker: Worker) -> None:
-        """Kill a worker and forget it. What it was doing is in the journal, and its locks are gone with it."""
+        """Kill a worker and forget it. What it was doing is in the journal, and its locks are gone with it.
+
+        The next one is hired at once, unless this one died without having done anything: then later each time.
+        """
         self.lost += 1
+        self._delay = 0.0 if worker.has_worked else min(max(2 * self._delay, 0.1), _DELAY_MAX)
+        self._again = time.monotonic() + self._delay
         self.let_go(worker)
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker.pid, signal.SIGKILL)

@@ -112,6 +112,7 @@ class Server:
         self._reading: dict[socket.socket, Plugin] = {}
         self._queue: deque[Plugin] = deque()
         self._working: dict[int, Plugin] = {}
+        self._is_full = False
         self.served = 0
         self.refused = 0
         for worker in crew.workers:
@@ -167,7 +168,7 @@ class Server:
         if self._listening is None:
             return
         self._accept(self._listening)
-        self._selector.unregister(self._listening)
+        self.unwatch(self._listening)
         self._listening.close()
         self._listening = None
 
@@ -185,6 +186,8 @@ class Server:
             self._reading[connection] = Plugin(connection)
             self._selector.register(connection, selectors.EVENT_READ, self._read)
             self._read(connection)  # usually the whole request is there already
+        self._is_full = True  # looked at again in the next turn; until then the kernel's queue holds the others
+        self.unwatch(listening)
 
     def _read(self, connection: socket.socket) -> None:
         plugin = self._reading[connection]
@@ -228,9 +231,11 @@ class Server:
     def _hand_out(self) -> None:
         while self._queue:
             worker = self._crew.free()
-            if worker is None and not self._crew.is_full:
-                worker = self._crew.hire()
-                self._watch(worker)
+            if worker is None and self._crew.may_hire:
+                worker = self._hire()
+            if worker is None and not self._crew.workers:
+                self._refuse(self._queue.popleft(), "no worker lives")
+                continue
             if worker is None:
                 return
             plugin = self._queue.popleft()
@@ -274,8 +279,14 @@ class Server:
         self._crew.dismiss(worker)
         if plugin is not None:
             self._close(plugin)
-        self._watch(self._crew.hire())
+        if self._crew.is_short:
+            self._hire()
         self._hand_out()
+
+    def _hire(self) -> Worker:
+        worker = self._crew.hire()
+        self._watch(worker)
+        return worker
 
     def _look_after_times(self) -> None:
         now = time.monotonic()
@@ -290,8 +301,11 @@ class Server:
         if spare is not None:
             self.unwatch(spare.channel)
             self._crew.let_go(spare)
-        if self._listening is not None:
-            self._accept(self._listening)
+        if self._crew.is_short:
+            self._hire()
+        if self._is_full and self._listening is not None:
+            self._is_full = False
+            self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
 
     # ends
 

@@ -17,7 +17,7 @@ import struct
 import sys
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from socket import CMSG_LEN, MSG_WAITALL, SCM_RIGHTS, SOL_SOCKET, socket
 from typing import Any, NamedTuple
 
@@ -126,8 +126,8 @@ def _receive(channel: socket) -> _Task | None:
 class _Worker:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._before: list[Callable[..., Any]] = resolve(BEFORE)
-        self._after: list[Callable[..., Any]] = resolve(AFTER)
+        self._before = _hooks(BEFORE)
+        self._after = _hooks(AFTER)
 
     def work(self, task: _Task) -> Report:
         """Do a request and answer the plugin."""
@@ -194,6 +194,16 @@ class _Worker:
                 hook(self._setting, finished)
             except Exception as error:  # noqa: BLE001 - nothing optional may fail a pod
                 print(f"roceway-agent: {hook.__module__}: {error!r}", file=sys.stderr)
+
+
+def _hooks(names: Sequence[str]) -> list[Callable[..., Any]]:
+    found = []
+    for name in names:
+        try:
+            found += resolve([name])
+        except Exception as error:  # noqa: BLE001 - nothing optional may fail a pod
+            print(f"roceway-agent: {name}: {error!r}", file=sys.stderr)
+    return found
 
 
 def _foreign(plugin: view.View, mine: view.View, raw: dict[str, Any], socket_path: str) -> str:
