@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tuner.switch.text import number, shown
+from tuner.switch.text import UnreadableError, number, shown
 
 __all__ = ["DSCP_NAMES", "Line", "bytes_of", "dscps", "interfaces", "parse"]
 
 _DEEPEST = 32
+_MOST_LINES = 500_000
 _MOST_INTERFACES = 4096
 _RANGE = re.compile(r"(.*?)([0-9]{1,4})-([0-9]{1,4})")
 _UNITS = {"bytes": 1, "kbytes": 1000, "mbytes": 1000_000, "segments": None}
@@ -58,7 +59,12 @@ class Line:
 
 
 def parse(text: str) -> Line:
-    """The lines of a configuration, by indentation; comments (``!``, ``#``) and blank lines left out."""
+    """The lines of a configuration, by indentation; comments (``!``, ``#``) and blank lines left out.
+
+    UnreadableError for more lines than any switch has.
+    """
+    if text.count("\n") > _MOST_LINES:
+        raise UnreadableError(f"has more than {_MOST_LINES} lines")
     root = Line((), 0)
     stack: list[tuple[int, Line]] = [(-1, root)]
     for at, raw in enumerate(text.splitlines(), 1):

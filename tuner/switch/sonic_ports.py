@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 from tuner.switch.model import NO_ECN, UNBOUND, Counters, Neighbour, Port, PriorityGroup, QosMap, Queue, Watchdog
@@ -130,14 +129,12 @@ def _queues(
     if not profiles:
         return mine
     default = _NO_ROW if queues is not None else Queue()
-    return {
-        index: replace(
-            mine.get(index, default),
-            profile=profiles.get(index),
-            place=mine[index].place if index in mine else f"BUFFER_QUEUE|{port}|{index}",
-        )
-        for index in sorted({*mine, *profiles})
-    }
+    found = dict(mine)
+    for index, profile in profiles.items():
+        known = mine.get(index, default)
+        place = known.place or f"BUFFER_QUEUE|{port}|{index}"
+        found[index] = Queue(known.scheduler, known.ecn, profile, place)
+    return found
 
 
 def _watchdogs(tables: Tables, bindings: Mapping[str, Binding] | None, reading: Reading) -> dict[str, Watchdog] | None:

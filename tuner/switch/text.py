@@ -24,8 +24,8 @@ __all__ = [
     "shown",
 ]
 
-MAX_BYTES = 64 << 20
-"""A full CONFIG_DB of a 512-port switch with its counters is about 5 MB."""
+MAX_BYTES = 24 << 20
+"""CONFIG_DB of a 512-port switch with its counters is about 12 MB; JSON of this size can take 750 MB of memory."""
 
 MAX_PORTS = 16_384
 """Of one switch: a chassis lists the ports of its other cards too, some 5,000."""

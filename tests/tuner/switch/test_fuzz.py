@@ -192,9 +192,15 @@ def test_a_file_that_names_no_end_of_ports_is_read_to_a_bound(platform: Platform
     assert any("more than 16384 ports" in finding.message for finding in switch.findings)
 
 
+@pytest.mark.parametrize("reader", [eos.read, nxos.read])
+def test_more_lines_than_any_switch_has_cost_one_finding(reader: Reader) -> None:
+    switch = reader("s", {"f": b"interface Ethernet1\n" * 500_002})
+    assert [finding.message for finding in switch.findings] == ["has more than 500000 lines"]
+
+
 def test_a_huge_file_costs_one_finding() -> None:
     switch = read.read("sonic", "s", {"f": b" " * (MAX_BYTES + 1)})
-    assert [(finding.kind, finding.message) for finding in switch.findings] == [("unreadable", "is larger than 64 MiB")]
+    assert [(finding.kind, finding.message) for finding in switch.findings] == [("unreadable", "is larger than 24 MiB")]
 
 
 def test_a_fault_of_the_reader_itself_is_one_finding_and_in_the_log(

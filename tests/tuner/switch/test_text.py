@@ -50,7 +50,7 @@ def test_what_is_not_json_says_why(text: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "why"), [(b"", "empty"), (b" \n\t", "empty"), (b"\xff\xfe{", "byte 0"), (b"x" * (MAX_BYTES + 1), "64 MiB")]
+    ("data", "why"), [(b"", "empty"), (b" \n\t", "empty"), (b"\xff\xfe{", "byte 0"), (b"x" * (MAX_BYTES + 1), "24 MiB")]
 )
 def test_what_is_not_text_says_why(data: bytes, why: str) -> None:
     with pytest.raises(UnreadableError, match=why):
