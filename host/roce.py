@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from host.errors import HostError
@@ -33,6 +34,7 @@ __all__ = ["BNXT_CC", "Place", "find", "names", "read", "reveal", "write"]
 _RDMA_CM = "sys/kernel/config/rdma_cm/{rdma}"
 _OFED = "sys/class/net/{net}/ecn"
 _CC_PARAMS = "sys/kernel/debug/mlx5/{pci}/cc_params"
+_OTHER_GROUPS = ("sys/kernel/config/irdma", "sys/kernel/config/bnxt_re")
 BNXT_CC = "sys/kernel/config/bnxt_re/{rdma}/ports/1/cc"
 
 _PATHS: dict[str, tuple[str, ...]] = {
@@ -137,10 +139,16 @@ def write(place: Place, name: str, value: str) -> None:
 
 
 def reveal(place: Place) -> None:
-    """Make rdma_cm's folder of the device, so that its ToS can be read. It changes no setting. HostError where it
-    cannot be made."""
-    if place.rdma:
-        _make(place)
+    """Make the device's folders in configfs, so that their settings can be read: rdma_cm's, and irdma's or bnxt_re's
+    where the driver has any. It changes no setting. HostError where rdma_cm's cannot be made."""
+    if not place.rdma:
+        return
+    for group in _OTHER_GROUPS:
+        parent = os.path.join(place.root, group)
+        if os.path.isdir(parent) and "/" not in place.rdma:
+            with suppress(OSError):  # the group of another driver takes no device that is not its own
+                os.mkdir(os.path.join(parent, place.rdma), 0o755)
+    _make(place)
 
 
 def _make(place: Place) -> None:

@@ -14,7 +14,7 @@ TUNE = Program(
         "show": "the QoS of this host's NICs as it is",
         "plan": "what apply would do to this host",
         "apply": "make this host what fabric.yaml says, or leave it as it was",
-        "verify": "is this host what fabric.yaml says?",
+        "verify": "whether this host is what fabric.yaml says",
         "rollback": "back to what this host was before an apply",
         "watch": "stay, and say what happens to the rails' QoS",
         "lint": "where hosts and switches disagree with fabric.yaml and with each other",

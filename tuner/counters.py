@@ -22,8 +22,11 @@ _PRIORITY: dict[str, tuple[str, ...]] = {
     "tx_pause": ("tx_prio{}_pause", "tx_pfc_ena_frames_pri{}", "tx_priority_{}_xoff.nic"),
     "rx_pause_us": ("rx_prio{}_pause_duration", "pfc_pri{}_rx_duration_us"),
     "tx_pause_us": ("tx_prio{}_pause_duration", "pfc_pri{}_tx_duration_us"),
-    "rx_discards": ("rx_prio{}_buf_discard", "rx_prio{}_discards", "rx_discard_bytes_cos{}"),
+    "rx_discards": ("rx_discard_packets_cos{}", "rx_discard_bytes_cos{}"),
 }
+_MLX5_DISCARDS = ("rx_prio{}_discards", "rx_prio{}_buf_discard", "rx_prio{}_cong_discard")
+"""Dropped for want of the port's buffer, of the host's share of it, and for the host's congestion: three reasons, one
+loss."""
 _PORT: dict[str, tuple[str, ...]] = {
     "rx_global_pause": ("rx_pause_ctrl_phy", "rx_pause_frames", "link_xoff_rx.nic"),
     "tx_global_pause": ("tx_pause_ctrl_phy", "tx_pause_frames", "link_xoff_tx.nic"),
@@ -35,8 +38,12 @@ _PORT: dict[str, tuple[str, ...]] = {
 
 def counters(statistics: Mapping[str, int], rdma: Mapping[str, int]) -> Counters:
     """``ethtool -S`` and the RDMA device's hw_counters under one set of names. What a driver lacks is None."""
+    found = {name: _by_priority(statistics, forms) for name, forms in _PRIORITY.items()}
+    lost = [each for form in _MLX5_DISCARDS if (each := _by_priority(statistics, (form,))) is not None]
+    if lost:
+        found["rx_discards"] = tuple(sum(values) for values in zip(*lost, strict=True))
     return Counters(
-        **{name: _by_priority(statistics, forms) for name, forms in _PRIORITY.items()},
+        **found,
         port={name: statistics[form] for name, forms in _PORT.items() for form in forms if form in statistics},
         rdma=dict(rdma),
     )

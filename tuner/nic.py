@@ -215,7 +215,7 @@ class Counters:
     """Microseconds that the class could not send, since the other end paused it."""
     tx_pause_us: tuple[int, ...] | None = None
     rx_discards: tuple[int, ...] | None = None
-    """Packets (bnxt: bytes) dropped for want of buffer."""
+    """Packets dropped for want of buffer (older bnxt_en: bytes)."""
     port: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Of the port: ``rx_global_pause``, ``tx_global_pause``, ``link_downs``, ``rx_discards``, ``tx_discards``."""
     rdma: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))

@@ -87,3 +87,12 @@ def test_only_known_names_become_paths(tmp_path: Path, name: str) -> None:
 def test_a_hostile_device_name_is_no_path(tmp_path: Path) -> None:
     place = roce.Place("../../etc", PCI, "..", str(tmp_path))
     assert roce.names(place) == ()
+
+
+def test_what_a_driver_shows_on_request_alone_is_asked_for(tmp_path: Path) -> None:
+    for group in ("rdma_cm", "irdma"):
+        (tmp_path / "sys/kernel/config" / group).mkdir(parents=True)
+    roce.reveal(roce.Place("eth2", PCI, "rocep24s0", str(tmp_path)))
+    made = sorted(str(path.relative_to(tmp_path / "sys/kernel/config")) for path in tmp_path.rglob("rocep24s0"))
+    assert made == ["irdma/rocep24s0", "rdma_cm/rocep24s0"]
+    roce.reveal(roce.Place("eth2", PCI, "", str(tmp_path)))

@@ -68,7 +68,7 @@ def recorded(folder: Path, seen: Any) -> str:
 def test_a_recorded_host_that_is_as_wanted(tune: Any, file: str, tmp_path: Path) -> None:
     said = tune("verify", "-f", file, "--node", "n0", "--host", recorded(tmp_path, well()))
     assert (said.code, said.out) == (0, "")
-    assert "not shown" in said.err  # ECN by priority is the firmware's business on this driver
+    assert "of 2 NICs the driver does not show everything" in said.err  # ECN by priority: the firmware's business
     assert not (tmp_path / "state").exists()
 
 
@@ -77,10 +77,32 @@ def test_a_recorded_host_with_drift(tune: Any, file: str, tmp_path: Path) -> Non
     bent = replace(seen, nics=(replace(seen.nics[0], mtu=1500), seen.nics[1]))
     said = tune("verify", "-f", file, "--node", "n0", "--host", recorded(tmp_path, bent), "--json")
     assert said.code == 1
-    found = json.loads(said.out)
-    assert found["drift"] is True
+    (found,) = json.loads(said.out)["hosts"]
+    assert (found["node"], found["drift"]) == ("n0", True)
     assert "+rail0 eth2 MTU 9000" in found["diff"]
     assert [rail["text"] for rail in found["rails"]] == [["eth2: MTU 1500 → 9000"], []]
+
+
+def test_a_folder_of_records_is_judged_whole(tune: Any, file: str, tmp_path: Path) -> None:
+    folder = tmp_path / "states"
+    folder.mkdir()
+    seen = well()
+    bent = replace(seen, node="n1", nics=(replace(seen.nics[0], mtu=1500), seen.nics[1]))
+    for each in (seen, bent):
+        (folder / f"{each.node}.json").write_text(json.dumps(each.to_json()))
+    said = tune("verify", "-f", file, "--host", str(folder))
+    assert said.code == 1
+    assert [line for line in said.out.splitlines() if line[:3] in ("---", "+++")] == [
+        "--- n1 (now)",
+        "+++ n1 (fabric.yaml)",
+    ]
+    (folder / "n2.json").write_text("{")
+    (folder / "n3.json").write_text(json.dumps(replace(seen, node="elsewhere").to_json()))
+    said = tune("verify", "-f", file, "--host", str(folder))
+    assert said.code == 2
+    assert "--- n1 (now)" in said.out
+    assert "n2.json" in said.err
+    assert "no entry matches the host elsewhere" in said.err
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"node": "n0", "nics": [{"name": "eth2", "mtu": "x"}]}'])

@@ -162,3 +162,17 @@ def test_counters_of_both_families_have_one_set_of_names() -> None:
     assert mellanox.port == broadcom.port == {"link_downs": 2}
     assert mellanox.rx_bytes is None
     assert broadcom.rdma == {"x": 1}
+
+
+def test_mlx5_has_three_reasons_to_drop_and_one_loss() -> None:
+    names = ("rx_prio{}_discards", "rx_prio{}_buf_discard", "rx_prio{}_cong_discard")
+    found = counters({form.format(n): n for form in names for n in range(8)}, {})
+    assert found.rx_discards == tuple(3 * n for n in range(8))
+
+
+def test_bnxt_counts_dropped_packets_where_it_can() -> None:
+    byte, packet = (
+        {f"rx_discard_{what}_cos{n}": scale * n for n in range(8)} for what, scale in (("bytes", 64), ("packets", 1))
+    )
+    assert counters(byte, {}).rx_discards == tuple(64 * n for n in range(8))
+    assert counters(byte | packet, {}).rx_discards == tuple(range(8))

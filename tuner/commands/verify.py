@@ -1,13 +1,18 @@
-"""``verify``: is this host what fabric.yaml says?"""
+"""``verify``: whether this host is what fabric.yaml says."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from conf.errors import ConfigError, Finding
+from conf.fabric import Fabric
 from host.errors import HostError
 from tuner.cli import fabric_options, json_option
 from tuner.drift import diff
@@ -23,57 +28,98 @@ Reads only. Prints a unified diff from what is to what is wanted, and nothing wh
 What a driver does not show is said on stderr and never counts as right.
 
   roceway-tune verify -f fabric.yaml
-  roceway-tune show --json > gpu-001.json; roceway-tune verify -f fabric.yaml --node gpu-001 --host gpu-001.json
+  roceway-tune show --json > states/gpu-001.json         on each host, then anywhere:
+  roceway-tune verify -f fabric.yaml --host states/      every *.json of a folder, some 30,000 hosts a minute
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    here: Look
+    plans: tuple[NicPlan, ...]
+    text: str
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.epilog = f"{_ABOUT}\n{parser.epilog}"
     fabric_options(parser)
-    parser.add_argument("--host", type=Path, metavar="FILE", help="a recorded `show --json` instead of this host")
+    about = "recorded `show --json`, files or folders, instead of this host; each says whose it is"
+    parser.add_argument("--host", type=Path, nargs="+", metavar="FILE", help=about)
     state_option(parser)
     json_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Compare and print."""
-    here = _look(options)
-    plans = plan(here.wanted, here.seen, in_use=True)
-    text = diff(here.wanted, here.seen)
-    if options.json:
-        print(json.dumps({"drift": bool(text), "diff": text.splitlines(), **plans_json(plans)}, indent=2))
-    elif text:
-        print(text)
-    _remark(plans)
-    if options.host is None:
-        _tell_agent(options, plans, here.seen)
-    return code_of(plans)
-
-
-def _look(options: argparse.Namespace) -> Look:
+    fabric = read(options)
     if options.host is not None:
-        return offline(read(options), options.node, _recorded(options.host))
+        return _recorded(options, fabric)
     with Doors() as doors:
-        return look(read(options), options.node, doors, stored(options))
+        judged = _judge(look(fabric, options.node, doors, stored(options)))
+    if options.json:
+        print(json.dumps(_values(judged), indent=2))
+    elif judged.text:
+        print(judged.text)
+    _remark(judged, "")
+    with suppress(HostError):  # without the right to tell the agent, the reader still gets the answer
+        write(options.state_dir, of_plans(judged.plans, judged.here.seen))
+    return code_of(judged.plans)
 
 
-def _recorded(path: Path) -> HostQos:
+def _judge(here: Look) -> _Judged:
+    plans = plan(here.wanted, here.seen, in_use=True)
+    return _Judged(here=here, plans=plans, text=diff(here.wanted, here.seen))
+
+
+def _values(judged: _Judged) -> dict[str, Any]:
+    drift = {"node": judged.here.wanted.node, "drift": bool(judged.text), "diff": judged.text.splitlines()}
+    return {**drift, **plans_json(judged.plans)}
+
+
+def _recorded(options: argparse.Namespace, fabric: Fabric) -> int:
+    """Every record is looked at; those that cannot be judged are one error at the end, with all their reasons."""
+    findings: list[Finding] = []
+    values: list[dict[str, Any]] = []
+    code = unseen = 0
+    for path in _files(options.host):
+        try:
+            record = _read(path)
+            judged = _judge(offline(fabric, record.node, record))
+        except ConfigError as error:
+            findings += [Finding(f"{path}{': ' * bool(each.path)}{each.path}", each.message) for each in error.findings]
+            continue
+        code = max(code, code_of(judged.plans))
+        if options.json:
+            values.append(_values(judged))
+        elif judged.text:
+            print(judged.text)
+        unseen += sum(bool(each.unseen) for each in judged.plans)
+        _remark(replace(judged, plans=tuple(replace(each, unseen=()) for each in judged.plans)), f"{record.node} ")
+    if unseen:
+        print(f"of {unseen} NICs the driver does not show everything; `verify --json` has what", file=sys.stderr)
+    if options.json:
+        print(json.dumps({"hosts": values}, indent=2))
+    if findings:
+        raise ConfigError("recorded hosts", findings)
+    return code
+
+
+def _files(places: Iterable[Path]) -> Iterator[Path]:
+    for place in places:
+        yield from sorted(place.glob("*.json")) if place.is_dir() else [place]
+
+
+def _read(path: Path) -> HostQos:
     try:
         return HostQos.from_json(json.loads(path.read_bytes()))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise ConfigError(str(path), [Finding("", error.strerror or str(error))]) from None
+    except ValueError as error:
         raise ConfigError(str(path), [Finding("", str(error))]) from None
 
 
-def _remark(plans: tuple[NicPlan, ...]) -> None:
-    for each in plans:
+def _remark(judged: _Judged, prefix: str) -> None:
+    for each in judged.plans:
         for sentence in notes(each):
-            print(f"{each.rail}: {sentence}", file=sys.stderr)
-
-
-def _tell_agent(options: argparse.Namespace, plans: tuple[NicPlan, ...], seen: HostQos) -> None:
-    """The agent's device health uses this verdict; a reader without the right to write it still gets the answer."""
-    try:
-        write(options.state_dir, of_plans(plans, seen))
-    except HostError:
-        return
+            print(f"{prefix}{each.rail}: {sentence}", file=sys.stderr)
