@@ -150,8 +150,8 @@ def _delegated(raw: Json, rails: tuple[Rail, ...]) -> tuple[tuple[Rail, ...], li
     runtime = raw.get("runtimeConfig")
     runtime = runtime if isinstance(runtime, Mapping) else {}
     device = raw.get("deviceID") or raw.get("pciBusID") or runtime.get("deviceID")
-    if isinstance(device, list) or (isinstance(device, str) and "=" in device):
-        device = None  # CDI names of devices that the pod has; they select rails, and are none themselves
+    if _is_cdi(device):
+        device = None  # names of devices that the pod has; they select rails, and are none themselves
     mac = runtime.get("mac")
     given = [name for name, value in (("deviceID", device), ("runtimeConfig.mac", mac)) if value]
     if not given or not rails:
@@ -167,6 +167,12 @@ def _delegated(raw: Json, rails: tuple[Rail, ...]) -> tuple[tuple[Rail, ...], li
         return rails, findings
     rail = rails[0]
     return (rail._replace(nic=str(device).lower() if device else rail.nic, mac=str(mac or rail.mac).lower()),), []
+
+
+def _is_cdi(device: object) -> bool:
+    """Whether it is CDI names, ``vendor.com/class=device``: one, or a list of them."""
+    names = device if isinstance(device, list) else [device]
+    return bool(names) and all(isinstance(name, str) and "=" in name for name in names)
 
 
 def _is_mac(value: object) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given as given_
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from cni.decision import Decision, decide
@@ -139,6 +140,7 @@ def test_a_container_that_is_no_pod_gets_what_its_annotation_names(machine: str,
     assert rails(decide(conf(kubelet), (), dict, machine)) == []
 
 
+@settings(deadline=None)
 @given_(st.permutations(GPUS), st.integers(0, 4))
 def test_pods_with_other_gpus_never_share_a_rail(machine: str, order: list[str], cut: int) -> None:
     """However the node's GPUs are dealt out: each pod gets as many rails as GPUs, and every rail is one pod's."""

@@ -129,6 +129,7 @@ def test_a_meta_plugins_device_and_mac_go_before_the_configurations() -> None:
         ({"deviceID": "eth5"}, "deviceID"),
         ({"deviceID": 5}, "deviceID"),
         ({"pciBusID": [1]}, "deviceID"),
+        ({"deviceID": ["nvidia.com/gpu=0", "eth5"]}, "deviceID"),
         ({"runtimeConfig": {"deviceID": {"a": 1}}}, "deviceID"),
         ({"runtimeConfig": {"mac": "01:00:00:00:00:00"}}, "runtimeConfig.mac"),
         ({"runtimeConfig": {"mac": 5}}, "runtimeConfig.mac"),
