@@ -24,6 +24,7 @@ from cni.steps import (
     DeleteRule,
     MoveLink,
     MoveRdma,
+    ReleaseVf,
     RestoreDriver,
     RestoreLink,
     RestoreRdma,
@@ -119,7 +120,7 @@ class Kernel:
                 self._delete_groups(batch)
             case MoveRdma() | RestoreRdma() | AwaitGid():
                 self._run_rdma(batch)
-            case SetVf() | RestoreVf() | UnbindVf() | BindVf() | RestoreDriver():
+            case SetVf() | RestoreVf() | UnbindVf() | BindVf() | ReleaseVf() | RestoreDriver():
                 self._run_vf(batch)
             case RestoreLink():
                 pod = self.socket() if self.pod is not None else None
@@ -195,7 +196,7 @@ class Kernel:
                 restore_vf(step, self.host)
 
     def _run_driver(self, batch: Sequence[Step]) -> None:
-        from cni.binding import bind_vf, restore_driver, unbind_vf  # only for VFs that lack a node GUID
+        from cni.binding import bind_vf, release_vf, restore_driver, unbind_vf  # only for VFs that lack a node GUID
 
         for step in batch:
             if isinstance(step, UnbindVf):
@@ -203,6 +204,8 @@ class Kernel:
             elif isinstance(step, BindVf):
                 self._bound_again.add(step.pci)
                 bind_vf(step, self.host)
+            elif isinstance(step, ReleaseVf):
+                release_vf(step)
             elif isinstance(step, RestoreDriver):
                 restore_driver(step, self.host)
 

@@ -10,19 +10,19 @@ import errno
 import os
 import time
 
-from cni.steps import NO_GUIDS, BindVf, RestoreDriver, UnbindVf
+from cni.steps import NO_GUIDS, BindVf, ReleaseVf, RestoreDriver, UnbindVf
 from host import link, nldev, pci, rdma
 from host.errors import HostError
 from host.netlink import Route
 
-__all__ = ["bind_vf", "restore_driver", "unbind_vf"]
+__all__ = ["bind_vf", "release_vf", "restore_driver", "unbind_vf"]
 
 _BIND_WAIT = 15.0
 """Seconds for a driver to show its devices. ConnectX firmware may take some for a VF; CRI-O gives a DEL one minute."""
 _POLL = 0.05
 
 
-def unbind_vf(step: UnbindVf) -> None:
+def unbind_vf(step: UnbindVf | ReleaseVf) -> None:
     """Take the VF from its driver, if that has it; one that vanished or that another driver has is nobody's here."""
     if _driver(step.pci) == step.driver:
         pci.unbind(step.pci, step.driver)
@@ -39,6 +39,13 @@ def bind_vf(step: BindVf, host: Route) -> None:
         raise HostError(
             "read back", f"the node GUID of {step.rdma} (VF {step.pci})", 0, f"wanted one of its MAC, got {guid}"
         )
+
+
+def release_vf(step: ReleaseVf) -> None:
+    """Unbind the VF unless its RDMA device is here without a node GUID: then it was never bound again."""
+    here = rdma.beside(step.pci)
+    if not here or any(rdma.node_guid(name) not in NO_GUIDS for name in here):
+        unbind_vf(step)
 
 
 def restore_driver(step: RestoreDriver, host: Route) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "HostRdma",
     "MoveLink",
     "MoveRdma",
+    "ReleaseVf",
     "RestoreDriver",
     "RestoreLink",
     "RestoreRdma",
@@ -308,6 +309,17 @@ class RestoreVf(NamedTuple):
         return f"put vf {self.vf} of {self.pf} ({self.pci}) back: {self.seen}"
 
 
+class ReleaseVf(NamedTuple):
+    """Undo of BindVf: unbind a VF whose RDMA device got a node GUID, which takes it from the pod; others stay bound."""
+
+    rail: str
+    pci: str
+    driver: str
+
+    def __str__(self) -> str:
+        return f"unbind {self.driver} from {self.pci} ({self.rail}), if it has got a node GUID"
+
+
 class RestoreDriver(NamedTuple):
     """Undo of UnbindVf: a VF without a driver gets its own again, and its RDMA device its name."""
 
@@ -349,6 +361,7 @@ Step = (
     | RestoreLink
     | RestoreRdma
     | RestoreVf
+    | ReleaseVf
     | RestoreDriver
 )
 
@@ -373,6 +386,7 @@ _KINDS: dict[str, Any] = {
         RestoreLink,
         RestoreRdma,
         RestoreVf,
+        ReleaseVf,
         RestoreDriver,
     )
 }
@@ -411,7 +425,7 @@ def _undo_bindings(steps: Sequence[Step]) -> list[Step]:
     told = {step.rail: step for step in steps if isinstance(step, SetVf)}
     anew = [step for step in bound if step.rail in told and told[step.rail].changes_mac]
     return [
-        *(UnbindVf(step.rail, step.pci, step.driver) for step in anew),
+        *(ReleaseVf(step.rail, step.pci, step.driver) for step in anew),
         *(RestoreVf(*told[step.rail]) for step in anew),
         *(RestoreDriver(*step) for step in bound),
     ]

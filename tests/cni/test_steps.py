@@ -23,6 +23,7 @@ from cni.steps import (
     HostRdma,
     MoveLink,
     MoveRdma,
+    ReleaseVf,
     RestoreDriver,
     RestoreLink,
     RestoreRdma,
@@ -110,7 +111,7 @@ def test_a_journal_damaged_in_one_field_is_not_taken_for_sound(steps: list[Step]
         assert [type(field) for field in before] == [type(field) for field in after]
 
 
-UNDOING = DeleteRule | RestoreLink | DeleteGroup | RestoreRdma | RestoreVf | RestoreDriver | UnbindVf
+UNDOING = DeleteRule | RestoreLink | DeleteGroup | RestoreRdma | RestoreVf | RestoreDriver | ReleaseVf
 
 
 @given(PLANS)
@@ -151,7 +152,7 @@ def test_a_node_guid_goes_with_the_mac_that_it_was_made_of() -> None:
     word, move = told(NO_MAC, MAC), MoveLink("rail0", NIC)
     rdma = MoveRdma("rail0", HostRdma(4, "mlx5_4", "0000:0000:0000:0000", "0000:18:00.1"), "mlx5_4")
     assert undo((word, UNBIND, BIND, move, rdma), netns_alive=True) == (
-        UNBIND,
+        ReleaseVf(*UNBIND),
         RestoreVf(*word),
         RestoreDriver(*BIND),
         RestoreRdma("rail0", rdma.device),
@@ -184,6 +185,7 @@ def test_undo_needs_nothing_that_is_not_in_the_journal(steps: list[Step]) -> Non
         (RestoreLink("rail0", NIC._replace(pci="")), "return rail0 to the host as eth2"),
         (UNBIND, "unbind mlx5_core from 0000:18:00.1 for rail0"),
         (BIND, "bind mlx5_core to 0000:18:00.1 again for the node GUID of mlx5_4 (rail0)"),
+        (ReleaseVf(*UNBIND), "unbind mlx5_core from 0000:18:00.1 (rail0), if it has got a node GUID"),
         (RestoreDriver(*BIND), "have mlx5_core on 0000:18:00.1 (rail0)"),
         (AddRoute("rail0", "10.0.0.0/8", "", 254, ""), "route 10.0.0.0/8 dev rail0 table 254"),
     ],

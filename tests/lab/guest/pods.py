@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +75,12 @@ def call(verb: str, configuration: dict[str, Any], pod: str = "", container: str
     return _answer(os.WEXITSTATUS(status), out, "see the captured stderr")
 
 
-def call_process(verb: str, configuration: dict[str, Any], pod: str = "", container: str = "c1") -> tuple[int, Any]:
-    """The same as a process of its own, as a runtime does it."""
+def call_process(
+    verb: str, configuration: dict[str, Any], pod: str = "", container: str = "c1", *, before: Sequence[str] = ()
+) -> tuple[int, Any]:
+    """The same as a process of its own, as a runtime does it; ``before``: words ahead of its command line."""
     done = subprocess.run(
-        [sys.executable, "-I", "-m", "cni"],
+        [*before, sys.executable, "-I", "-m", "cni"],
         input=json.dumps(configuration),
         capture_output=True,
         text=True,

@@ -23,7 +23,18 @@ from tests.lab.guest.kit import (
     virtual_functions,
     wait_for_netdev,
 )
-from tests.lab.guest.pods import added, call, conf, deleted, exclusive_mode, explained, pod, rdma_devices, up
+from tests.lab.guest.pods import (
+    added,
+    call,
+    call_process,
+    conf,
+    deleted,
+    exclusive_mode,
+    explained,
+    pod,
+    rdma_devices,
+    up,
+)
 
 PFS = {"igb": IGB[0].address, "simroce": ROCE[0].address}
 
@@ -276,6 +287,21 @@ def test_a_driver_that_refuses_fails_the_add_with_a_sentence_and_the_vf_comes_ba
         override.write_text("\n")
         deleted(wanted, space)
         assert as_it_was(mlx5_vf) == before
+
+
+def test_an_add_that_failed_before_the_driver_was_touched_leaves_it_alone(mlx5_vf: str) -> None:
+    before = as_it_was(mlx5_vf), link(netdev(mlx5_vf))["ifindex"]
+    wanted = conf({"pci": mlx5_vf, "mode": "sriov", "mac": MAC, "max_tx_rate": 4_000_000})
+    with pod() as space:
+        assert call("ADD", wanted, space)[0] == 5
+        assert (as_it_was(mlx5_vf), link(netdev(mlx5_vf))["ifindex"]) == before
+        del wanted["rails"][0]["max_tx_rate"]
+        shell = ["unshare", "--mount", "sh", "-c", 'mount -o remount,bind,ro /sys && exec "$@"', "sh"]
+        code, body = call_process("ADD", wanted, space, before=shell)
+        assert code == 5
+        assert f"unbind driver simroce, PCI function {mlx5_vf}: Read-only file system" in body["msg"]
+        deleted(wanted, space)
+    assert (as_it_was(mlx5_vf), link(netdev(mlx5_vf))["ifindex"]) == before
 
 
 def test_a_pod_that_died_gives_a_vf_back_without_its_node_guid(mlx5_vf: str) -> None:
