@@ -55,9 +55,17 @@ class Draft:
         if port in self.ports:
             self.counters[port] = self.counters.get(port, Counters()).merged(Counters(**counters))
 
-    def neighbour(self, port: str, system: str | None, theirs: str | None, chassis: str | None, place: str) -> None:
+    def neighbour(
+        self,
+        port: str,
+        system: str | None,
+        theirs: str | None,
+        chassis: str | None,
+        place: str,
+        description: str | None = None,
+    ) -> None:
         """What LLDP hears on a port."""
-        self.set(port, neighbour=Neighbour(system, mac_or_name(theirs), mac_or_name(chassis), place))
+        self.set(port, neighbour=Neighbour(system, mac_or_name(theirs), mac_or_name(chassis), place, description))
 
 
 Bodies = Mapping[str, Callable[[Node, Draft], None]]

@@ -103,9 +103,10 @@ def _lldp(body: Node, draft: Draft) -> None:
         return
     for port, each in body.items():
         for row in each.get("lldpNeighborInfo").rows():
-            theirs = row.get("neighborInterfaceInfo").get("interfaceId").text()
+            interface = row.get("neighborInterfaceInfo")
+            theirs, told = interface.get("interfaceId").text(), interface.get("interfaceDescription").text()
             name = theirs.strip('"') if theirs else None
-            draft.neighbour(port, row.get("systemName").text(), name, row.get("chassisId").text(), row.place)
+            draft.neighbour(port, row.get("systemName").text(), name, row.get("chassisId").text(), row.place, told)
 
 
 def _configuration(body: Node, draft: Draft) -> None:

@@ -221,8 +221,10 @@ class Neighbour:
     port: str | None
     """Its port: a name (``Ethernet0``, ``eth2``), or a MAC address in lower case with colons."""
     chassis: str | None = None
-    """Its chassis ID: mostly a MAC address."""
+    """Its chassis ID: mostly a MAC address, and on a host that of *one* of its NICs, so it tells no port."""
     place: str = ""
+    description: str | None = None
+    """Of its port. lldpd, whose port ID is a MAC address, puts the interface's name here."""
 
 
 @dataclass(frozen=True, slots=True)

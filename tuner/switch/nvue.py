@@ -151,6 +151,7 @@ def _neighbour(port: str, node: Node) -> Neighbour | None:
             port=mac_or_name(theirs.text() if isinstance(theirs.value, str) else theirs.get("name", "id").text()),
             chassis=mac_or_name(chassis.get("chassis-id").text()),
             place=f"interface/{port}/lldp/neighbor",
+            description=theirs.get("description").text() if isinstance(theirs.value, dict) else None,
         )
     return None
 

@@ -118,7 +118,8 @@ def _lldp(body: Node, draft: Draft) -> None:
         if port:
             ours = re.sub(r"^Eth(?=[0-9])", "Ethernet", port)
             system, theirs = row.get("sys_name").text(), row.get("port_id").text()
-            draft.neighbour(ours, system, theirs, row.get("chassis_id").text(), row.place)
+            told = row.get("port_desc").text()
+            draft.neighbour(ours, system, theirs, row.get("chassis_id").text(), row.place, told)
 
 
 _BODIES: Mapping[str, Callable[[Node, Draft], None]] = {

@@ -209,4 +209,5 @@ def _neighbours(nodes: list[Node]) -> Iterator[tuple[str, Neighbour]]:
                 theirs, chassis = state.find("port-id").text(), state.find("chassis-id").text()
                 if name:
                     system = state.find("system-name").text()
-                    yield name, Neighbour(system, mac_or_name(theirs), mac_or_name(chassis), each.place)
+                    told = state.find("port-description").text()
+                    yield name, Neighbour(system, mac_or_name(theirs), mac_or_name(chassis), each.place, told)

@@ -188,4 +188,5 @@ def _neighbour(tables: Tables, table: str, port: str) -> Neighbour | None:
         port=mac_or_name(printable(row.get(other))),
         chassis=mac_or_name(printable(row.get("lldp_rem_chassis_id"))),
         place=f"{table}{':' if learnt else '|'}{port}",
+        description=printable(row.get("lldp_rem_port_desc")),
     )

@@ -35,6 +35,7 @@ APPL = {
         "lldp_rem_sys_name": "gpu-001",
         "lldp_rem_port_id": "B8:CE:F6:00:00:01",
         "lldp_rem_chassis_id": "b8:ce:f6:00:00:01",
+        "lldp_rem_port_desc": "eth2",
     },
     "BUFFER_PG_TABLE:Ethernet0:3-4": {"profile": "[BUFFER_PROFILE_TABLE:pg_lossless_400000_5m_profile]"},
     "BUFFER_PROFILE_TABLE:pg_lossless_400000_5m_profile": {"xoff": "38912", "size": "86016", "pool": "p"},
@@ -82,6 +83,7 @@ def test_a_sonic_is_read_from_its_databases(tmp_path: Path, way: str) -> None:
     assert ethernet.oper_up
     assert ethernet.neighbour is not None
     assert (ethernet.neighbour.system, ethernet.neighbour.port) == ("gpu-001", "b8:ce:f6:00:00:01")
+    assert ethernet.neighbour.description == "eth2"
     assert ethernet.counters is not None
     assert ethernet.counters.pfc_rx == {3: 17}
     queue = (ethernet.counters.queues or {})[3]

@@ -43,7 +43,7 @@ def _to_host(at: CableAt) -> Verdict:
 
 
 def _right_host(at: CableAt, port: PortAt, heard: Neighbour) -> Verdict:
-    rail = at.rail_of.get((at.node, heard.port or "")) or at.rail_of.get((at.node, heard.chassis or ""))
+    rail = at.rail_of.get((at.node, heard.port or "")) or at.rail_of.get((at.node, heard.description or ""))
     if rail is None:
         yield Missing("which rail the neighbour's port belongs to (nodeTypes.*.rails, or the host's state)")
     elif rail and rail != at.rail:
