@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import sha256
 from math import exp, log
 from typing import Any, Literal, NamedTuple
@@ -22,7 +23,7 @@ from nccltest.detector import SMALLEST, alarm, confirmed, limit, screened
 from nccltest.expect import LOW
 from nccltest.fdr import outliers, p_value, survivors
 from nccltest.locate.names import fold
-from nccltest.model import Measurement
+from nccltest.model import Fingerprint, Measurement
 
 __all__ = [
     "Before",
@@ -101,13 +102,20 @@ class Judgement:
 
 def series_of(one: Measurement) -> Series:
     """The series that a measurement belongs to."""
-    group = {
-        "pair": "pair",
-        "single": f"single {one.nodes[0]}",
-        "half": f"half of {len(one.nodes)}",
-        "whole": f"whole of {len(one.nodes)} ({_digest(one)})",
-    }[one.kind]
-    return Series(one.test, group, one.rail or "", one.size, one.fingerprint.key)
+    return Series(one.test, _group_class(one), one.rail or "", one.size, _key(one.fingerprint))
+
+
+def _group_class(one: Measurement) -> str:
+    if one.kind == "pair":
+        return "pair"
+    if one.kind == "single":
+        return f"single {one.nodes[0]}"
+    return f"{one.kind} of {len(one.nodes)}{f' ({_digest(one)})' if one.kind == 'whole' else ''}"
+
+
+@lru_cache(maxsize=1024)
+def _key(fingerprint: Fingerprint) -> str:
+    return fingerprint.key
 
 
 def _digest(one: Measurement) -> str:
@@ -126,8 +134,13 @@ def judge(
     ``smallest``: the least relative loss that is called one (fabric.yaml: probe.threshold).
     """
     first, again = parted(measurements)
-    before = {series: past(series) for series in {series_of(one) for one in first}}
-    made = [_one(one, again.get(group_key(one), ()), before[series_of(one)], expected, smallest) for one in first]
+    series = [series_of(one) for one in first]
+    before = {each: past(each) for each in dict.fromkeys(series)}
+    usual = {each: baseline(known.values[-_window(each) :]) for each, known in before.items()}
+    made = [
+        _one(one, each, again.get(group_key(one), ()), before[each], usual[each], expected, smallest)
+        for one, each in zip(first, series, strict=True)
+    ]
     return tuple(_drifting(_among_peers(_not_by_chance(made)), before))
 
 
@@ -170,14 +183,19 @@ def _names(one: Measurement) -> str:
 
 
 def _one(
-    one: Measurement, again: Sequence[Measurement], before: Before, expected: Expected, smallest: float
+    one: Measurement,
+    series: Series,
+    again: Sequence[Measurement],
+    before: Before,
+    usual: Baseline | None,
+    expected: Expected,
+    smallest: float,
 ) -> Judgement:
-    plain = Judgement(series_of(one), _names(one), "no-baseline", one.busbw)
+    plain = Judgement(series, _names(one), "no-baseline", one.busbw)
     if one.status != "ok" or not one.busbw:
         return _without_value(one, plain)
     value, line = log(one.busbw), expected(one)
     of_line = 100 * one.busbw / line if line else None
-    usual = baseline(before.values[-_window(one) :])
     plain = replace(plain, of_line_pct=of_line, runs=len(before.values))
     if usual is None:
         return _without_past(plain)
@@ -193,17 +211,16 @@ def _one(
     return _against(judged, value, repeats, usual, smallest, same_group=one.kind in ("whole", "single"))
 
 
-def _window(one: Measurement) -> int:
+def _window(series: Series) -> int:
     """Runs have many pairs: a window of runs is one of many more values."""
-    return WINDOW if one.kind in ("whole", "single") else 8 * WINDOW
+    return 8 * WINDOW if series.group.startswith(("pair", "half")) else WINDOW
 
 
 def _without_value(one: Measurement, plain: Judgement) -> Judgement:
-    if one.status in ("ok", "not-collective"):
-        return replace(
-            plain, status="not-collective", reason="one rank has nobody to talk to: busbw is 0 by definition"
-        )
-    status: Any = one.status
+    if one.status == "not-collective" or (one.status == "ok" and len(one.members) == 1):
+        reason = "one rank has nobody to talk to: busbw is 0 by definition"
+        return replace(plain, status="not-collective", reason=reason)
+    status: Any = "failed" if one.status == "ok" else one.status
     return replace(plain, status=status, busbw=None, reason=one.errors[0] if one.errors else "")
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nccltest.baseline import baseline
-from nccltest.cusum import ANCHOR, H, K, drift
+from nccltest.cusum import ANCHOR, H, K, sums
 from nccltest.detector import CONFIRMATIONS, confirmed, screened
 from nccltest.locate.evidence import Floats
 
@@ -58,5 +58,6 @@ def drifts(loss: float, series: int, k: float = K, h: float = H, sigma: float = 
 
 
 def _ever(values: list[float], k: float, h: float) -> bool:
-    """An alarm at the end, or at any run before: judged after every tenth, which is what a reader would see."""
-    return any(drift(values[:end], k, h)[0] for end in range(ANCHOR + 10, len(values) + 1, 10))
+    """An alarm after any of the runs."""
+    reference = baseline(values[:ANCHOR])
+    return reference is not None and any(total > h for total in sums(values[ANCHOR:], reference, k, h))

@@ -6,8 +6,9 @@ minimum over its members, and a pair is touched by the faults of either end and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log
 from typing import Literal, NamedTuple
 
@@ -72,25 +73,20 @@ class Hypotheses:
 
 def build(evidence: Evidence, cabling: Cabling) -> Hypotheses:
     """Every candidate that some measurement touches."""
-    numbers: dict[Key, int] = {}
-    owner: list[int] = []
-    touched: list[int] = []
-    keys_of = _memory(cabling, _single_nics(evidence))
-    alone = _one_rail_nodes(evidence)
-    for index, members in enumerate(evidence.members):
-        lost = evidence.source[index].unreachable
-        keys = _named(members, lost) if lost else keys_of(members, bool(evidence.inside[index]))
-        for key in keys:
-            if key.kind == "node" and key.id in alone:
-                continue
-            owner.append(numbers.setdefault(key, len(numbers)))
-            touched.append(index)
-    own = ~np.isnan(evidence.expected)
-    if own.sum() >= 2:
-        owner += [numbers.setdefault(Key("global", "fabric"), len(numbers))] * int(own.sum())
-        touched += np.flatnonzero(own).tolist()
-    keys = tuple(numbers)
-    return _sorted(keys, _priors(keys, cabling), np.array(owner, dtype=np.int64), np.array(touched, dtype=np.int64))
+    numbering = _Numbering(evidence, cabling)
+    touching = [
+        numbering.named(members, one.unreachable) if one.unreachable else numbering.group(members, inside)
+        for members, one, inside in zip(evidence.members, evidence.source, evidence.inside.tolist(), strict=True)
+    ]
+    own = np.flatnonzero(~np.isnan(evidence.expected))
+    counts = np.fromiter((len(each) for each in touching), dtype=np.int64, count=len(touching))
+    owner = np.fromiter(chain.from_iterable(touching), dtype=np.int64, count=int(counts.sum()))
+    touched = np.repeat(np.arange(len(touching)), counts)
+    if len(own) >= 2:
+        owner = np.concatenate([owner, np.full(len(own), numbering.of(Key("global", "fabric")))])
+        touched = np.concatenate([touched, own])
+    keys = tuple(numbering.numbers)
+    return _sorted(keys, _priors(keys, cabling), owner, touched)
 
 
 def _sorted(keys: tuple[Key, ...], prior: tuple[float, ...], owner: Ints, touched: Ints) -> Hypotheses:
@@ -117,72 +113,88 @@ def _one_rail_nodes(evidence: Evidence) -> set[str]:
     return {node for node, seen in rails.items() if len(seen) == 1 and None not in seen}
 
 
-def _named(members: Iterable[Member], lost: Sequence[str]) -> Iterator[Key]:
-    """The launcher itself says who was lost: nobody else is a suspect of this failure."""
-    for member in members:
-        if member.node in lost:
-            yield Key("node", member.node)
-            if member.rail is not None:
-                yield Key("nic", f"{member.node}/{member.rail}")
+class _Numbering:
+    """Candidates by number, in the order in which they are met. Rounds repeat their members by the thousand, so what a
+    member or a path touches is reckoned once."""
 
+    def __init__(self, evidence: Evidence, cabling: Cabling) -> None:
+        self.numbers: dict[Key, int] = {}
+        self._cabling = cabling
+        self._single = {(each.node, each.rail) for group in evidence.members for each in group if each.rail is not None}
+        self._alone = _one_rail_nodes(evidence)
+        self._ends: dict[tuple[str, str | None], tuple[int, ...]] = {}
+        self._paths: dict[frozenset[str], tuple[int, ...]] = {}
 
-def _single_nics(evidence: Evidence) -> set[Member]:
-    """NICs that were tested by themselves; others cannot be told from their node."""
-    return {member for members in evidence.members for member in members if member.rail is not None}
+    def of(self, key: Key) -> int:
+        """The number of a candidate."""
+        return self.numbers.setdefault(key, len(self.numbers))
 
-
-def _memory(cabling: Cabling, single: Set[Member]) -> Callable[[tuple[Member, ...], bool], Iterable[Key]]:
-    """Keys of a group. Rounds repeat their members by the thousand, so each member's keys are made once."""
-    known: dict[Member, tuple[Key, ...]] = {}
-
-    def of_member(member: Member) -> tuple[Key, ...]:
-        if member not in known:
-            known[member] = tuple(_endpoint(member, cabling, single))
-        return known[member]
-
-    def of_group(members: tuple[Member, ...], inside: bool) -> Iterable[Key]:
+    def group(self, members: tuple[Member, ...], inside: bool) -> Collection[int]:
+        """The candidates that a group touches."""
         if inside:
-            return (Key("inside", members[0].node),)
-        keys = {key for member in members for key in of_member(member)}
-        return keys | set(_path(members, cabling))
+            return (self.of(Key("inside", members[0].node)),)
+        found: set[int] = set()
+        for member in members:
+            found.update(self._end(member.node, member.rail))
+        if self._cabling.leaf:
+            for leaves in self._crossed(members):
+                found.update(self._path(leaves))
+        return found
 
-    return of_group
+    def named(self, members: Iterable[Member], lost: Sequence[str]) -> Collection[int]:
+        """The launcher itself says who was lost: nobody else is a suspect of this failure."""
+        return [
+            self.of(key)
+            for member in members
+            if member.node in lost
+            for key in self._endpoint(member.node, member.rail)
+            if key.kind in ("node", "nic")
+        ]
 
+    def _end(self, node: str, rail: str | None) -> tuple[int, ...]:
+        known = self._ends.get((node, rail))
+        if known is None:
+            known = self._ends[node, rail] = tuple(self.of(key) for key in self._endpoint(node, rail))
+        return known
 
-def _endpoint(member: Member, cabling: Cabling, single: Set[Member]) -> Iterator[Key]:
-    yield Key("node", member.node)
-    for rail in _rails(member, cabling):
-        if Member(member.node, rail) in single:
-            yield Key("nic", f"{member.node}/{rail}")
-        leaf = cabling.leaf.get((member.node, rail))
-        if leaf is not None:
-            yield Key("leaf", leaf)
-        elif not cabling.leaf:
-            yield Key("leaf", rail)  # nothing is known of switches, but a rail's NICs share some
-
-
-def _rails(member: Member, cabling: Cabling) -> tuple[str, ...]:
-    """A member without a rail uses all of its rails at once."""
-    return cabling.rails_of(member.node) if member.rail is None else (member.rail,)
-
-
-def _path(members: Sequence[Member], cabling: Cabling) -> Iterator[Key]:
-    """Uplinks and spines between the members' leaves, for each rail on its own (traffic stays on its rail)."""
-    if not cabling.leaf:
-        return
-    rails: dict[str, dict[str, str]] = {}
-    for member in members:
-        for rail in _rails(member, cabling):
-            leaf = cabling.leaf.get((member.node, rail))
+    def _endpoint(self, node: str, rail: str | None) -> Iterator[Key]:
+        if node not in self._alone:
+            yield Key("node", node)
+        for each in self._cabling.rails_of(node) if rail is None else (rail,):
+            if (node, each) in self._single:  # a NIC never tested by itself cannot be told from its node
+                yield Key("nic", f"{node}/{each}")
+            leaf = self._cabling.leaf.get((node, each))
             if leaf is not None:
-                rails.setdefault(rail, {})[member.node] = leaf
-    if all(len(nodes) == 1 for nodes in rails.values()):  # members on different rails: one network after all
-        rails = {"": {f"{node}/{rail}": leaf for rail, each in rails.items() for node, leaf in each.items()}}
-    for nodes in rails.values():
-        leaves = set(nodes.values())
-        if len(leaves) > 1:
-            yield from (Key("uplink", leaf) for leaf in leaves)
-            yield from (Key("spine", plane) for plane in {cabling.plane.get(leaf, "") for leaf in leaves} if plane)
+                yield Key("leaf", leaf)
+            elif not self._cabling.leaf:
+                yield Key("leaf", each)  # nothing is known of switches, but a rail's NICs share some
+
+    def _crossed(self, members: Sequence[Member]) -> Iterator[frozenset[str]]:
+        """Sets of leaves among which traffic flows: for each rail on its own, since it stays on its rail."""
+        first = members[0].rail
+        if first is not None and all(member.rail == first for member in members):
+            yield self._leaves((member.node, first) for member in members)
+            return
+        rails: dict[str, set[str]] = {}
+        for member in members:
+            for rail in self._cabling.rails_of(member.node) if member.rail is None else (member.rail,):
+                rails.setdefault(rail, set()).add(member.node)
+        if all(len(nodes) == 1 for nodes in rails.values()):  # members on different rails: one network after all
+            yield self._leaves((node, rail) for rail, nodes in rails.items() for node in nodes)
+        else:
+            yield from (self._leaves((node, rail) for node in nodes) for rail, nodes in rails.items())
+
+    def _leaves(self, nics: Iterable[tuple[str, str]]) -> frozenset[str]:
+        return frozenset(leaf for nic in nics if (leaf := self._cabling.leaf.get(nic)) is not None)
+
+    def _path(self, leaves: frozenset[str]) -> tuple[int, ...]:
+        """Uplinks and spines between these leaves."""
+        known = self._paths.get(leaves)
+        if known is None:
+            planes = {self._cabling.plane.get(leaf, "") for leaf in leaves} - {""}
+            keys = [Key("uplink", leaf) for leaf in sorted(leaves)] + [Key("spine", plane) for plane in sorted(planes)]
+            known = self._paths[leaves] = tuple(self.of(key) for key in keys) if len(leaves) > 1 else ()
+        return known
 
 
 def healthy_mask(count: int, hypotheses: Hypotheses, blamed: Iterable[int]) -> Flags:

@@ -132,6 +132,10 @@ def test_one_rank_is_no_collective() -> None:
     assert only([group(0.0, nodes=1, kind="single")], past()).status == "not-collective"
 
 
+def test_no_bandwidth_between_several_is_a_failure() -> None:
+    assert only([group(0.0)], past()).status == "failed"
+
+
 def test_what_the_operator_ended_is_not_judged() -> None:
     assert judge([group(None, status="interrupted")], lambda _: past()) == ()
 
