@@ -142,7 +142,11 @@ def test_links_pair_their_ends_in_order() -> None:
         ({"qos": {"mtu": 9217}}, "qos.mtu", "9217 is too large; the most is 9216"),
         ({"qos": {"ecn": {"enabled": "yes"}}}, "qos.ecn.enabled", "true or false is wanted here, not yes"),
         ({"qos": {"ecn": {"kmin": "3MiB"}}}, "qos.ecn", "kmin is above kmax"),
-        ({"qos": {"profile": "lossles"}}, "qos.profile", "there is no profile lossles; there is ecn-off, ecn-only, lossless-dscp"),
+        (
+            {"qos": {"profile": "lossles"}},
+            "qos.profile",
+            "there is no profile lossles; there is ecn-off, ecn-only, lossless-dscp",
+        ),
         ({"nodeTypes": node_type(speed=100)}, "nodeTypes.gpu.speed", "a speed needs its unit"),
         ({"nodeTypes": node_type(mode="bridge")}, "nodeTypes.gpu.mode", "bridge is not macvlan, ipvlan, host-device"),
         ({"nodeTypes": node_type(mtu=9300)}, "nodeTypes.gpu.mtu", "9300 is too large; the most is 9216"),
