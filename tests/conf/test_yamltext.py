@@ -76,7 +76,7 @@ def test_both_of_pyyamls_parsers_are_read_alike(loader: type, monkeypatch: pytes
     assert refusal("a: {b: 1\nc").startswith("fabric.yaml:")
 
 
-# A text such as 0E0 is a number in YAML 1.2, which is ours, and a word in 1.1, by which PyYAML writes: it does not quote it.
+# A text such as 0E0 is a number in YAML 1.2, which is ours, and a word in 1.1, by which PyYAML writes unquoted.
 texts = st.text(st.characters(exclude_categories=["C"])).filter(lambda text: not re.fullmatch(r"[-+.0-9eE]+", text))
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**18), 10**18) | texts,
