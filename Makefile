@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lab lab-shell bench lint types schema setup clean
+.PHONY: help demo test lab lab-shell bench lint types schema api setup clean
 
 help:  ## what there is to run
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -32,6 +32,9 @@ types: setup  ## mypy --strict
 
 schema: setup  ## write conf/fabric.schema.json from the model
 	@$(BIN)/python -m conf.schema > conf/fabric.schema.json.new && mv conf/fabric.schema.json.new conf/fabric.schema.json
+
+api: setup  ## write cni/agent/api/*_pb2.py from the .proto files
+	@$(BIN)/python -m tests.cni.agent.generate
 
 setup:
 	@.ci/setup
