@@ -2,67 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tuner.lint.classes import roce_dscp, tos_sources
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.majority import odd
 from tuner.lint.rules.words import apply, numbers
 from tuner.lint.subjects import NicAt, RailAt
-from tuner.nic import Ets, Pause
 
 __all__ = ["RULES"]
 
+Words = Callable[[Any], str]  # of one field's value
 _NO_PEER = Missing("a second host on the rail")
 
 
-def _compare(rail: RailAt, what: str, value: Callable[[NicAt], Hashable]) -> Verdict:
-    values = [(nic, value(nic)) for nic in rail.nics]
-    if len({nic.host.node for nic, each in values if each is not None}) < 2:
+def _compare(rail: RailAt, what: str, values: Sequence[Hashable], words: Words = str) -> Verdict:
+    """A hit for each NIC that differs; ``values`` are the rail's NICs', in order, and become words only then."""
+    pairs = [*zip(rail.nics, values, strict=True)]
+    known = (nic.host for nic, value in pairs if value is not None)
+    first = next(known, None)
+    if all(host is first for host in known):
         yield _NO_PEER
-    for nic, own, usual, agree in odd(values):
-        others = f"{agree} NICs of {_rail(rail)} have {usual}" if agree else f"the NICs of {_rail(rail)} do not agree"
-        yield Hit(nic.place, f"{what} is {own}; {others}", apply(nic, what))
+    elif len({*values} - {None}) > 1:  # nearly always it is one
+        for nic, own, usual, agree in odd(pairs):
+            others = f"{agree} NICs of {_rail(rail)} have {words(usual)}" if agree else f"{_rail(rail)}'s do not agree"
+            yield Hit(nic.place, f"{what} is {words(own)}; {others}", apply(nic, what))
 
 
 def _rail(rail: RailAt) -> str:
     return rail.rail or "the rail"
 
 
-_FIELDS: Mapping[str, Callable[[NicAt], Hashable]] = {
-    "trust": lambda at: at.nic.trust,
-    "PFC": lambda at: numbers(at.nic.pfc.enabled) if at.nic.pfc else None,
-    "priority of RoCE's DSCP": lambda at: _roce_priority(at),
-    "priority to traffic class": lambda at: " ".join(map(str, at.nic.ets.prio_tc)) if at.nic.ets else None,
-    "ETS": lambda at: _ets(at.nic.ets) if at.nic.ets else None,
-    "global pause": lambda at: _pause(at.nic.pause) if at.nic.pause else None,
-    "MTU": lambda at: at.nic.mtu,
-    "ECN NP": lambda at: _flags(at.nic.ecn.np),
-    "ECN RP": lambda at: _flags(at.nic.ecn.rp),
+class _Field(NamedTuple):
+    """What is compared."""
+
+    value: Callable[[NicAt], Hashable]
+    """None for unknown."""
+    words: Words = str
+
+
+_FIELDS: Mapping[str, _Field] = {
+    "trust": _Field(lambda at: at.nic.trust),
+    "PFC": _Field(lambda at: at.nic.pfc.enabled if at.nic.pfc else None, lambda value: numbers(value)),
+    "priority of RoCE's DSCP": _Field(lambda at: _roce_priority(at), lambda value: numbers(value)),
+    "priority to traffic class": _Field(lambda at: at.nic.ets.prio_tc if at.nic.ets else None),
+    "ETS": _Field(lambda at: (at.nic.ets.tsa, at.nic.ets.tc_bw) if at.nic.ets else None, lambda value: _ets(*value)),
+    "global pause": _Field(
+        lambda at: (at.nic.pause.rx, at.nic.pause.tx) if at.nic.pause else None, lambda value: _pause(*value)
+    ),
+    "MTU": _Field(lambda at: at.nic.mtu),
+    "ECN NP": _Field(lambda at: at.nic.ecn.np, lambda value: _flags(value)),
+    "ECN RP": _Field(lambda at: at.nic.ecn.rp, lambda value: _flags(value)),
 }
 
 
-def _ets(ets: Ets) -> str:
-    """``0: ets 50 %, 3: ets 50 %, 6: strict``, the classes in use."""
-    used = sorted(set(ets.prio_tc))
-    return ", ".join(f"{tc}: {ets.tsa[tc]}" + (f" {ets.tc_bw[tc]} %" if ets.tsa[tc] == "ets" else "") for tc in used)
+def _ets(tsa: tuple[str, ...], shares: tuple[int, ...]) -> str:
+    """``0: ets 50 %, 3: ets 50 %, others strict``."""
+    listed = [
+        f"{tc}: {kind}" + (f" {shares[tc]} %" if kind == "ets" else "")
+        for tc, kind in enumerate(tsa)
+        if kind != "strict"
+    ]
+    return ", ".join([*listed, "others strict"])
 
 
-def _pause(pause: Pause) -> str:
-    return " and ".join(word for word, flag in (("rx", pause.rx), ("tx", pause.tx)) if flag) or "off"
+def _pause(rx: bool, tx: bool) -> str:
+    return " and ".join(word for word, flag in (("rx", rx), ("tx", tx)) if flag) or "off"
 
 
-def _flags(flags: tuple[bool, ...] | None) -> str | None:
+def _flags(flags: tuple[bool, ...]) -> str:
     """The priorities where it is on."""
-    if flags is None:
-        return None
     return "on priority " + numbers(each for each, flag in enumerate(flags) if flag) if any(flags) else "off"
 
 
-def _roce_priority(at: NicAt) -> str | None:
+def _roce_priority(at: NicAt) -> tuple[int, ...] | None:
     dscp = roce_dscp(at)
-    priorities = None if dscp is None else at.nic.priorities_of(dscp)
-    return None if priorities is None else numbers(priorities)
+    return None if dscp is None else at.nic.priorities_of(dscp)
 
 
 @rule(
@@ -76,8 +92,8 @@ def _roce_priority(at: NicAt) -> str | None:
     fix="`roceway-tune apply -f fabric.yaml` on the hosts named; `roceway-tune verify` on all.",
 )
 def settings(rail: RailAt) -> Verdict:
-    for what, value in _FIELDS.items():
-        yield from _compare(rail, what, value)
+    for what, field in _FIELDS.items():
+        yield from _compare(rail, what, [field.value(nic) for nic in rail.nics], field.words)
 
 
 @rule(
@@ -96,15 +112,8 @@ def tos(rail: RailAt) -> Verdict:
     if not names:
         yield Missing("ToS of RoCE (rdma_cm, traffic_class, nccl.conf, ucx.conf)")
     for name in names:
-        yield from _compare(rail, f"RoCE's DSCP by {name}", _dscp(name))
-
-
-def _dscp(name: str) -> Callable[[NicAt], Hashable]:
-    def of(at: NicAt) -> int | None:
-        tos = tos_sources(at).get(name)
-        return None if tos is None else tos >> 2
-
-    return of
+        dscps = [each[name] >> 2 if name in each else None for each in sources]
+        yield from _compare(rail, f"RoCE's DSCP by {name}", dscps)
 
 
 @rule(
@@ -118,7 +127,7 @@ def _dscp(name: str) -> Callable[[NicAt], Hashable]:
     fix="Set cnp_dscp alike on all hosts: `roceway-tune apply`.",
 )
 def cnp_dscp(rail: RailAt) -> Verdict:
-    yield from _compare(rail, "DSCP of CNPs", lambda at: at.nic.ecn.cnp_dscp)
+    yield from _compare(rail, "DSCP of CNPs", [nic.nic.ecn.cnp_dscp for nic in rail.nics])
 
 
 @rule(
@@ -131,7 +140,7 @@ def cnp_dscp(rail: RailAt) -> Verdict:
     fix="Set one netdev MTU on the rail's hosts: `roceway-tune apply`.",
 )
 def active_mtu(rail: RailAt) -> Verdict:
-    yield from _compare(rail, "active_mtu", lambda at: at.nic.active_mtu)
+    yield from _compare(rail, "active_mtu", [nic.nic.active_mtu for nic in rail.nics])
 
 
 @rule(
@@ -148,11 +157,7 @@ def parameters(rail: RailAt) -> Verdict:
     if not names:
         yield Missing("DCQCN parameters of the NICs")
     for name in names:
-        yield from _compare(rail, f"DCQCN {name}", _parameter(name))
-
-
-def _parameter(name: str) -> Callable[[NicAt], Hashable]:
-    return lambda at: at.nic.ecn.params.get(name)
+        yield from _compare(rail, f"DCQCN {name}", [nic.nic.ecn.params.get(name) for nic in rail.nics])
 
 
 RULES: tuple[Rule, ...] = (settings, tos, cnp_dscp, active_mtu, parameters)
