@@ -122,8 +122,11 @@ def wait_until(true: Callable[[], object], seconds: float = 15) -> None:
 
 
 def restore() -> None:
-    """Give the simulated NICs that a failed test left renamed their names back, so that the next test can start."""
+    """Give simulated NICs that a failed test left without driver or renamed both back: the next test must start."""
+    bind = PCI.parent / "drivers/simroce/bind"
     for number, seat in enumerate(ROCE):
+        if bind.exists() and not (PCI / seat.address / "driver").exists():
+            bind.write_text(seat.address)
         for kind, name, rename in (
             ("net", f"sim{number}", ("ip", "link", "set", "{}", "down", "name")),
             ("infiniband", f"simib{number}", ("rdma", "dev", "set", "{}", "name")),

@@ -86,30 +86,27 @@ def as_before(what: str) -> Iterator[None]:
     assert whole_host() == before, what
 
 
+@pytest.mark.parametrize("verb", ["ADD", "DEL"])
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point[1])
-def test_one_del_undoes_an_add_killed_anywhere(wanted: dict[str, Any], point: tuple[type | ModuleType, str]) -> None:
-    at = 1
+def test_one_del_puts_right_what_was_killed_anywhere(
+    wanted: dict[str, Any], point: tuple[type | ModuleType, str], verb: str
+) -> None:
+    at, came_to_it = 0, True
     with pod() as space:
-        while True:
-            with as_before(f"ADD killed at {point[1]} {at}"):
-                came_to_it = dies("ADD", wanted, space, point, at)
-                deleted(wanted, space)
-            if not came_to_it:
-                break
+        while came_to_it:
             at += 1
-    assert at > (7 if point[1] == "run" else 1)
-
-
-@pytest.mark.parametrize("point", POINTS, ids=lambda point: point[1])
-def test_one_del_finishes_a_del_killed_anywhere(wanted: dict[str, Any], point: tuple[type | ModuleType, str]) -> None:
-    at = 1
-    with pod() as space:
-        while True:
-            with as_before(f"DEL killed at {point[1]} {at}"):
-                added(wanted, space)
-                came_to_it = dies("DEL", wanted, space, point, at)
+            with as_before(f"{verb} killed at {point[1]} {at}"):
+                if verb == "DEL":
+                    added(wanted, space)
+                came_to_it = dies(verb, wanted, space, point, at)
                 deleted(wanted, space)
-            if not came_to_it:
-                break
-            at += 1
     assert at > (6 if point[1] == "run" else 1)
+
+
+def test_the_next_add_begins_where_a_killed_one_left_a_vf_without_its_driver(wanted: dict[str, Any]) -> None:
+    with pod() as space, as_before("ADD killed between unbind and bind"):
+        assert dies("ADD", wanted, space, (binding, "bind_vf"), 1)
+        assert not (PCI / PF / "virtfn0" / "driver").exists()
+        added(wanted, space)
+        assert len(rdma_devices(space)) == 2
+        deleted(wanted, space)
