@@ -111,7 +111,7 @@ class Probe(Block):
     """Smallest loss of bus bandwidth that is called a regression."""
     timeout: Duration = parse_duration("10min")
     """Longest that a round may take; then it is stopped and counts as hung."""
-    startup: Duration = parse_duration("15s")
+    startup: Duration = parse_duration("7s")
     """What starting and ending the ranks takes; for reckoning a plan's cost."""
     parallel: Whole = Field(default=64, ge=1, le=4096)
     """Most groups that are launched at the same time."""

@@ -20,12 +20,14 @@ from nccltest.nccllog import Intended, check
 from nccltest.run_collect import Context, Tally, collect
 from nccltest.schedule import Group, Plan, Round
 
-__all__ = ["Limits", "Progress", "Session"]
+__all__ = ["RESERVE", "Limits", "Progress", "Session"]
 
 _READING = 30.0
 """Seconds for a host to tell its counters."""
 _LEAST = 2.0
 """Seconds below which nothing is started any more."""
+RESERVE = 2 * GRACE
+"""Seconds of the budget that are kept for ending what hangs."""
 _BAD = 2
 """Launches that may fail before a group's further repeats are given up: one may be a flap."""
 
@@ -134,7 +136,7 @@ class Session:
     def left(self, node: str) -> float:
         """Seconds that a node may still spend, less what ending a hung job takes."""
         used = self.limits.spent.get(node, 0.0) + self.spent[node]
-        return self.limits.budget - used - 2 * GRACE
+        return self.limits.budget - used - RESERVE
 
     def _affordable(self, one: Round) -> Round:
         groups = tuple(group for group in one.groups if all(self.left(node) >= _LEAST for node in group.nodes))

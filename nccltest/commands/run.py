@@ -33,7 +33,7 @@ from nccltest.locate.cabling import Cabling, from_fabric
 from nccltest.locate.verdict import locate
 from nccltest.model import Fingerprint, Measurement, Member, to_json
 from nccltest.run_record import Record, recent
-from nccltest.run_session import Limits, Session
+from nccltest.run_session import RESERVE, Limits, Session
 from nccltest.schedule import Group, Plan, Policy, Round, Suspicion, Timing, cost_of, make_plan, past_of
 from nccltest.schedule.plan import PURPOSES
 from tuner.cli import fabric_options, json_option
@@ -129,6 +129,7 @@ def choose(options: argparse.Namespace, fabric: Fabric) -> Choice:
             matchings=probe.rounds,
             rails=probe.rails,
             budget=1e9 if options.no_budget else float(probe.budget.gpu_seconds_per_day),
+            reserve=RESERVE,
         ),
         timing=Timing(
             sizes=probe.sizes,

@@ -31,7 +31,7 @@ _SPOKEN = re.compile(
     r"[nN]ccl-tests version|Collective test|nThread|Using devices|Rank |busbw|Out of bounds|Avg bus|version|_perf"
     r"|run_nccl|(?:NCCL|RCCL|UCX)_|# error: |[fF]ail|rror|WARN|timed out|imeout|No route|slots|[Tt]raceback|invalid"
     r"|unable|exited|denied|resolve|not found|MPI_ABORT|CANCELLED|DUE TO|noticed|terminated|fault|memory|libraries"
-    r"|does not|lost|refused|reset|[Kk]illed|mpi_allreduce:|Deadline|probe:|closed by|unrecognized"
+    r"|does not|lost|refused|reset|[Kk]illed|_allreduce:|Deadline|probe:|closed by|unrecognized"
 )
 """A line without any of these is a row, a part of a row, or nothing."""
 

@@ -42,6 +42,8 @@ class Policy:
     rails: RailMode = "side-by-side"
     budget: float = 86.0
     """Seconds that each GPU may spend in 24 hours."""
+    reserve: float = 0.0
+    """Seconds of them that are not planned for: ending what hangs takes time as well."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,12 @@ def make_plan(
     nothing left are left out, and said so.
     """
     wanted = _Draw(nodes, cabling, policy, past, suspects, Random(seed)).rounds()  # noqa: S311  # a lottery, no secret
+    most = policy.budget - policy.reserve
     kept: list[Round] = []
     dropped: list[str] = []
     spent: Counter[str] = Counter()
     for each in wanted:
-        affordable = _affordable(each, timing, lambda node: policy.budget - past.spent.get(node, 0.0) - spent[node])
+        affordable = _affordable(each, timing, lambda node: most - past.spent.get(node, 0.0) - spent[node])
         left_out = len(each.groups) - len(affordable.groups)
         if left_out:
             dropped.append(f"{each.purpose}: {left_out} of {len(each.groups)} groups are over the budget")

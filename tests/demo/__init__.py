@@ -1,1 +1,1 @@
-"""``make demo``: four hosts, four rails each, a real runtime, a real all-reduce, a slow NIC seen, nothing left."""
+"""``make demo``: four hosts, four rails each, a real runtime, a real all-reduce, a slow NIC named, nothing left."""

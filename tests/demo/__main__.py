@@ -20,10 +20,11 @@ from conf.node import node_names
 from tests.demo import cnitool, podman, proof
 from tests.demo.allreduce import Launcher, Load, Measured
 from tests.demo.caller import Maker, Pod
+from tests.demo.probe import Probe
 from tests.demo.process import CommandError, SignalledError, Signals
 from tests.demo.screen import Screen
 from tests.demo.stage import Stage, Stand, seconds
-from tests.demo.table import Line, comparison, dropped, rate, table, verdict
+from tests.demo.table import Line, comparison, dropped, rate, table
 from tests.world import ROOT
 
 EXAMPLE = ROOT / "conf" / "examples" / "lab-4-hosts.yaml"
@@ -67,7 +68,7 @@ class Demo:
         throttled = self._confirmed(launcher, healthy, self._round(launcher))
         title = f"The same with {slow} at {THROTTLE:.0%}"
         self._show(comparison(title, self._lines(), healthy, throttled, plain=self.screen.plain))
-        self._judge(healthy, throttled)
+        self._ask_the_probe(pods)
         for stand in self.stage.stands:
             self._detach(stand)
         self._compare(before, during)
@@ -139,12 +140,23 @@ class Demo:
         self.screen.done(f"{machine.name}: {nic} throttled from {machine.speed} to {machine.speed * THROTTLE:.0f} Mb/s")
         return f"{nic} of {machine.name}"
 
-    def _judge(self, before: Sequence[Measured], after: Sequence[Measured]) -> None:
-        self.screen.say(Text(f"Verdict: {verdict(before, after)}.", style="bold"))
+    def _ask_the_probe(self, pods: Sequence[Pod]) -> None:
+        """A rail's number is of all its NICs; roceway-probe measures pairs and names the one."""
+        self._doing("roceway-probe: pairs of hosts, rail by rail")
+        by_host = {stand.machine.name: pod for stand, pod in zip(self.stage.stands, pods, strict=True)}
+        folder = self.stage.lab.folder / "mpi"
+        probe = Probe(self.stage.lab.fabric.path, EXAMPLE, by_host, folder, self.signals)
+        told = probe.tell(self.load.size + "iB", [rail.name for rail in self.rails])
+        self.screen.done(f"roceway-probe measured {told.measured} pairs; roceway-probe locate says:")
         self.screen.say()
-        throttled, seen = [self.rails[SLOW_RAIL].name], dropped(before, after)
-        if seen != throttled:
-            self.failures.append(f"throttled was {throttled[0]}, seen to drop: {', '.join(seen) or 'none'}")
+        self.screen.say(told.text)
+        self.screen.say()
+        self.screen.say(Text(f"Verdict: {', '.join(told.suspects) or 'nobody is blamed'}.", style="bold"))
+        self.screen.say()
+        machine = self.stage.lab.machines[SLOW_HOST]
+        wanted = (f"nic {machine.name}/{self.rails[SLOW_RAIL].name}",)
+        if told.suspects != wanted:
+            self.failures.append(f"throttled was {wanted[0]}, the probe blames {', '.join(told.suspects) or 'nobody'}")
 
     def _compare(self, before: Sequence[str], during: Sequence[str]) -> None:
         self._doing("looking for what is left")
@@ -197,7 +209,7 @@ def _play(quick: bool, caller: Maker, signals: Signals) -> list[str]:
     rails = QUICK_RAILS if quick else len(fabric.rails)
     hosts = len(node_names(fabric))
     with ExitStack() as stack:
-        screen = stack.enter_context(Screen(1 + hosts + 2 * rails + 1 + hosts + 1))
+        screen = stack.enter_context(Screen(1 + hosts + 2 * rails + 2 + hosts + 1))
         stage = Stage(caller)
         stack.callback(stage.close)
         stack.callback(signals.ignore)  # runs first: clean-up is not to be interrupted

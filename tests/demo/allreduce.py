@@ -84,7 +84,7 @@ class Launcher:
                 self._words(subnet, load),
                 timeout=_TIMEOUT,
                 signals=self._signals,
-                env=_environment(self._folder / "sessions"),
+                env=environment(self._folder / "sessions"),
             )
         finally:
             self._sweep()
@@ -116,7 +116,7 @@ class Launcher:
                     os.kill(pid, signal.SIGKILL)
 
 
-def _environment(temporary: Path) -> dict[str, str]:
+def environment(temporary: Path) -> dict[str, str]:
     """Nothing of the operator's own MPI settings; what PMIx leaves when it is killed goes with the demo's folder."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "PMIX_", "CNI_"))}
     return {**kept, "TMPDIR": str(temporary)}

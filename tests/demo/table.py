@@ -78,22 +78,5 @@ def dropped(before: Sequence[Measured], after: Sequence[Measured]) -> list[str]:
     return [each.rail for each in after if change(each, earlier) <= -DROP]
 
 
-def verdict(before: Sequence[Measured], after: Sequence[Measured]) -> str:
-    """Which rails dropped, from the measurement alone."""
-    earlier = {each.rail: each.busbw for each in before}
-    slow = dropped(before, after)
-    if not slow:
-        return f"no rail dropped by {DROP:.0%} or more"
-    parts = [
-        f"{each.rail} dropped: {rate(earlier[each.rail])} -> {rate(each.busbw)} ({_signed(change(each, earlier))})"
-        for each in after
-        if each.rail in slow
-    ]
-    others = [abs(change(each, earlier)) for each in after if each.rail not in slow]
-    if others:
-        parts.append(f"the other rails changed by {max(others):.1%} at most")
-    return "; ".join(parts)
-
-
 def _signed(share: float) -> str:
     return f"{share:+.1%}".replace("-", "−")

@@ -8,7 +8,7 @@ from rich.console import Console
 from nccltest import mpi_allreduce as bench
 from tests.demo.allreduce import Measured, parse
 from tests.demo.process import CommandError, Done
-from tests.demo.table import Line, comparison, dropped, table, verdict
+from tests.demo.table import Line, comparison, dropped, table
 
 LINES = {"rail0": Line("10.200.0.0/24", "nic0", 50e6), "rail1": Line("10.201.0.0/24", "nic1", 50e6)}
 
@@ -42,21 +42,15 @@ def test_output_without_a_table_is_refused_and_shown(text: str) -> None:
 def test_the_rail_that_dropped_is_named_from_the_numbers() -> None:
     before, after = measured(46, 47, 45), measured(46.5, 28.2, 44)
     assert dropped(before, after) == ["rail1"]
-    assert verdict(before, after) == (
-        "rail1 dropped: 47.0 MB/s -> 28.2 MB/s (−40.0%); the other rails changed by 2.2% at most"
-    )
 
 
 def test_no_drop_is_said_plainly() -> None:
     before, after = measured(46, 47), measured(45, 48)
     assert dropped(before, after) == []
-    assert verdict(before, after) == "no rail dropped by 15% or more"
 
 
 def test_when_all_drop_all_are_named() -> None:
-    assert verdict(measured(40, 40), measured(20, 30)) == (
-        "rail0 dropped: 40.0 MB/s -> 20.0 MB/s (−50.0%); rail1 dropped: 40.0 MB/s -> 30.0 MB/s (−25.0%)"
-    )
+    assert dropped(measured(40, 40), measured(20, 30)) == ["rail0", "rail1"]
 
 
 def shown(made: object) -> list[str]:

@@ -99,9 +99,9 @@ def test_time_grows_with_the_length_alone(name: str) -> None:
     def seconds(text: str) -> float:
         best = math.inf
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             sound(parse_text(text, "x"))
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     # Ten times the text takes ten times as long; thirty leaves room for a busy machine, a hundred would be quadratic.
@@ -111,9 +111,9 @@ def test_time_grows_with_the_length_alone(name: str) -> None:
 def test_even_the_worst_text_goes_at_a_megabyte_a_second() -> None:
     for name, unit in HOSTILE.items():
         text = unit * (500_000 // len(unit))
-        start = time.perf_counter()
+        start = time.process_time()
         parse_text(text, "x")
-        assert time.perf_counter() - start < 3, name
+        assert time.process_time() - start < 3, name
 
 
 @given(st.text(max_size=200))

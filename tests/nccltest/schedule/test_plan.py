@@ -229,9 +229,9 @@ def test_seconds_follow_from_size_rate_and_ranks() -> None:
 
 
 def test_four_thousand_nodes_are_planned_in_seconds() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     made = plan(4096, ("random", "cross-leaf", "same-leaf", "whole", "bisect"), cabling=cabling(4096, 8, 64))
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
     assert made.cost.rounds == 2 * 3 + 1 + 12
 
 
