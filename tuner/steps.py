@@ -72,9 +72,14 @@ class _Step:
         """Any value of this kind, in words; ``nothing`` where there is none."""
         return "nothing" if value is None else str(self.render(value))
 
-    def __str__(self) -> str:
+    @property
+    def change(self) -> str:
+        """What it does, without the NIC's name."""
         remark = f"  ({self.remark})" if self.remark else ""
-        return f"{self.nic}: {self.label} {self.before} → {self.after}{remark}"
+        return f"{self.label} {self.before} → {self.after}{remark}"
+
+    def __str__(self) -> str:
+        return f"{self.nic}: {self.change}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

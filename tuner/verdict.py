@@ -57,8 +57,8 @@ def _health(plan: NicPlan, seen: HostQos) -> Health:
     nic = seen.nic(plan.rail) or seen.nic(plan.nic)
     by_address = ":" in plan.nic
     pci = nic.pci.address if nic is not None and nic.pci is not None else plan.nic if by_address else ""
-    steps = (f"{step.label} {step.before} → {step.after}" for step in plan.steps)
-    return Health(rail=plan.rail, pci=pci, netdev="" if by_address else plan.nic, findings=(*plan.blocked, *steps))
+    findings = (*plan.blocked, *(step.change for step in plan.steps))
+    return Health(rail=plan.rail, pci=pci, netdev="" if by_address else plan.nic, findings=findings)
 
 
 def write(state: str, verdict: Verdict) -> None:

@@ -97,7 +97,7 @@ def drift_of(wanted: NicWanted, seen: NicQos) -> tuple[str, ...]:
     if _absent(seen):
         return ()
     found = plan_nic(wanted, seen)
-    return (*found.blocked, *(str(step) for step in found.steps))
+    return (*found.blocked, *(step.change for step in found.steps))
 
 
 def changed(wanted: HostWanted, before: HostQos, after: HostQos) -> tuple[Event, ...]:
