@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
-from datetime import UTC, datetime
 from math import exp
 from statistics import median
 from typing import Any
@@ -76,11 +74,11 @@ def _series_json(history: History, series: Series) -> dict[str, Any]:
 
 
 def _show(history: History, limit: int) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    from nccltest.report.terminal import show
+
     runs = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ("run", "time", "verdict", "suspects"):
         runs.add_column(column, overflow="fold")
@@ -93,14 +91,15 @@ def _show(history: History, limit: int) -> None:
         series.add_column(column, justify="right")
     for each in history.series():
         series.add_row(*(Text(cell) for cell in _series_cells(history, each)))
-    console.print(runs, "", series)
+    show(runs, "", series)
 
 
 def _run_cells(row: RunRow) -> tuple[str, ...]:
+    from nccltest.report.terminal import when
+
     located = row.summary.get("locate", {})
     named = ", ".join(f"{each['kind']} {each['id']}" for each in located.get("suspects", [])[:4])
-    when = datetime.fromtimestamp(row.time, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return row.schedule, when, located.get("verdict", ""), named
+    return row.schedule, when(row.time), located.get("verdict", ""), named
 
 
 def _series_cells(history: History, series: Series) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -83,10 +82,6 @@ def _print(made: list[Conclusion], *, as_json: bool) -> None:
         verdict = verdict_to_json(made[-1].verdict) if made else None
         print(json.dumps({"series": series, "locate": verdict}, ensure_ascii=False))
         return
-    from rich.console import Console
+    from nccltest.report.terminal import conclusion_table, show
 
-    from nccltest.report.terminal import conclusion_table
-
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    for each in made:
-        console.print(conclusion_table(each))
+    show(*(conclusion_table(each) for each in made))

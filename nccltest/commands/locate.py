@@ -10,7 +10,7 @@ from pathlib import Path
 from conf.errors import ConfigError, Finding
 from conf.fabric import load
 from nccltest.locate.cabling import Cabling, from_fabric
-from nccltest.locate.verdict import Verdict, locate, to_json
+from nccltest.locate.verdict import locate, to_json
 from nccltest.model import Measurement, read_measurements
 from tuner.cli import fabric_options, json_option
 from tuner.exits import DONE, FOUND
@@ -43,7 +43,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(to_json(verdict), ensure_ascii=False))
     else:
-        _show(verdict)
+        from nccltest.report.terminal import show, verdict_table  # --json needs no rich
+
+        show(verdict_table(verdict))
     return DONE if verdict.verdict == "healthy" else FOUND
 
 
@@ -58,12 +60,3 @@ def read(path: Path) -> tuple[Measurement, ...]:
     except UnicodeDecodeError as error:
         raise ConfigError(name, [Finding("", f"is not UTF-8 text (byte {error.start})")]) from None
     return read_measurements(text, name)
-
-
-def _show(verdict: Verdict) -> None:
-    from rich.console import Console  # --json needs no rich
-
-    from nccltest.report.terminal import verdict_table
-
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    console.print(verdict_table(verdict))

@@ -75,12 +75,9 @@ def _write(conclusion: Conclusion, fabric: Fabric | None, history: History | Non
     if options.json:
         print(json.dumps(summary(conclusion), ensure_ascii=False))
     elif not (options.html or options.textfile):
-        from rich.console import Console
+        from nccltest.report.terminal import conclusion_table, show
 
-        from nccltest.report.terminal import conclusion_table
-
-        width = None if sys.stdout.isatty() else 120
-        Console(width=width, highlight=False).print(conclusion_table(conclusion))
+        show(conclusion_table(conclusion))
 
 
 def _save(path: Path, text: str) -> None:

@@ -14,6 +14,7 @@ from nccltest.locate.cabling import Cabling
 from nccltest.locate.evidence import DEAD, gather
 from nccltest.locate.levels import levels
 from nccltest.model import Measurement
+from nccltest.report.terminal import when
 
 __all__ = ["Cell", "Heatmap", "Trend", "heatmap", "shade", "trend"]
 
@@ -135,7 +136,7 @@ def trend(title: str, points: Sequence[TrendPoint], smallest: float) -> Trend | 
         return round(_HEIGHT * (high - value) / (high - low), 1)
 
     dots = tuple(
-        (x(index), y(value), f"{exp(value):.4g} GB/s, {_when(each[0].time)}", bool(edges) and value < edges[0])
+        (x(index), y(value), f"{exp(value):.4g} GB/s, {when(each[0].time)}", bool(edges) and value < edges[0])
         for index, (value, each) in enumerate(zip(values, runs.values(), strict=True))
     )
     return Trend(
@@ -147,12 +148,6 @@ def trend(title: str, points: Sequence[TrendPoint], smallest: float) -> Trend | 
         f"{exp(low):.4g}",
         f"{exp(high):.4g}",
     )
-
-
-def _when(seconds: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC") if seconds else "time unknown"
 
 
 def _change(values: Sequence[float], index: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -17,7 +16,7 @@ from nccltest.judge import Judgement, Series, bad
 from nccltest.locate.cabling import Cabling
 from nccltest.model import Measurement
 from nccltest.report.chart import Trend, heatmap, trend
-from nccltest.report.terminal import headline, name_of
+from nccltest.report.terminal import headline, name_of, when
 
 __all__ = ["page"]
 
@@ -46,7 +45,7 @@ def page(conclusion: Conclusion, cabling: Cabling, history: History | None, smal
     told = bad(conclusion.judgements)
     return environment.get_template("page.html").render(
         run=conclusion,
-        when=_when(conclusion.time),
+        when=when(conclusion.time),
         headline=headline(conclusion.verdict),
         counts=Counter(each.status for each in conclusion.judgements),
         told=told[:_MOST_ROWS],
@@ -57,10 +56,6 @@ def page(conclusion: Conclusion, cabling: Cabling, history: History | None, smal
         remarks=_remarks(conclusion.measurements)[:_MOST_ROWS],
         fingerprints=sorted({one.fingerprint for one in conclusion.measurements}, key=lambda each: each.key),
     )
-
-
-def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC") if seconds else "time unknown"
 
 
 def _trends(conclusion: Conclusion, history: History, smallest: float) -> list[Trend]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from rich.console import Group, RenderableType
+import sys
+from datetime import UTC, datetime
+
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -11,10 +14,20 @@ from nccltest.conclude import Conclusion
 from nccltest.judge import Judgement, bad
 from nccltest.locate.verdict import Suspect, Verdict
 
-__all__ = ["conclusion_table", "headline", "name_of", "verdict_table"]
+__all__ = ["conclusion_table", "headline", "name_of", "show", "verdict_table", "when"]
 
 _MOST_ROWS = 40
 _NAMES = {"nic": "NIC", "uplink": "uplink of", "global": "everything"}
+
+
+def show(*parts: RenderableType) -> None:
+    """Print to stdout: as wide as the terminal, 120 columns in a pipe."""
+    Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(*parts)
+
+
+def when(seconds: float) -> str:
+    """``2026-01-31 04:00 UTC``; ``time unknown`` for 0."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC") if seconds else "time unknown"
 
 
 def verdict_table(verdict: Verdict) -> RenderableType:
