@@ -92,6 +92,8 @@ def _tuple(kinds: tuple[Any, ...]) -> _Decoder:
         def many(value: Any, where: str) -> Any:
             if not isinstance(value, list | tuple):
                 raise _wrong(where, "a list", value)
+            if {*map(type, value)} == {kinds[0]}:  # plain values of the right type, as counters are: nothing to decode
+                return tuple(value)
             return tuple([item(each, f"{where}[]") for each in value])
 
         return many
