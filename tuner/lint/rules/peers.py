@@ -26,7 +26,7 @@ def _compare(rail: RailAt, what: str, values: Sequence[Hashable], words: Words =
         yield _NO_PEER
     elif len({*values} - {None}) > 1:  # nearly always it is one
         for nic, own, usual, agree in odd(pairs):
-            others = f"{agree} NICs of {_rail(rail)} have {words(usual)}" if agree else f"{_rail(rail)}'s do not agree"
+            others = f"{agree} NICs of {_rail(rail)} have {words(usual)}" if agree else "the rail's NICs do not agree"
             yield Hit(nic.place, f"{what} is {words(own)}; {others}", apply(nic, what))
 
 
