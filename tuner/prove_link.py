@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,8 +28,11 @@ from tuner.record import decode, encode
 __all__ = ["CONTROL_PORT", "Exchange", "listen", "prove"]
 
 CONTROL_PORT = 4792
+_HELLO = 5.0  # seconds; a sender says what it wants at once
 _LONGEST = 1 << 20  # bytes of a message
 _ANSWER = 60.0  # seconds; an end sends for at most this long before it says so
+
+_log = logging.getLogger(__name__)
 
 
 class _Talk:
@@ -45,13 +50,14 @@ class _Talk:
         except OSError as error:
             raise HostError("talk to", self.peer, error.errno or 0) from None
 
-    def hear(self) -> dict[str, Any]:
+    def hear(self, seconds: float = _ANSWER) -> dict[str, Any]:
         """The next message. HostError when there is none, or it tells of an error at the other end."""
+        self._connection.settimeout(seconds)
         try:
             line = self._file.readline(_LONGEST)
             message = json.loads(line) if line.endswith(b"\n") else None
         except TimeoutError:
-            raise HostError("talk to", self.peer, detail=f"no answer within {_ANSWER:.0f} s") from None
+            raise HostError("talk to", self.peer, detail=f"no answer within {seconds:.0f} s") from None
         except OSError as error:
             raise HostError("talk to", self.peer, error.errno or 0) from None
         except (ValueError, RecursionError):
@@ -160,39 +166,59 @@ def _number(value: Any) -> int:
 
 
 @contextmanager
-def _server(address: str, port: int, seconds: float) -> Iterator[socket.socket]:
+def _server(address: str, port: int) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         server = socket.create_server((address, port), family=family, backlog=1)
     except OSError as error:
         raise HostError("listen on", f"{address} port {port}", error.errno or 0) from None
-    server.settimeout(seconds)
     try:
         yield server
     finally:
         server.close()
 
 
+class _Stranger(Exception):  # noqa: N818 - it says who came
+    """Somebody connected who does not speak as a sender does."""
+
+
 def listen(interface: Nic, control: tuple[str, int], seconds: float) -> tuple[str, Plan]:
-    """Wait for one sender and do one exchange with it; its address and what it wanted. HostError where nobody comes."""
-    with _server(*control, seconds) as server:
-        try:
-            connection, peer = server.accept()
-        except TimeoutError:
-            raise HostError("listen on", control[0], detail=f"nobody came within {seconds:g} s") from None
-        talk = _Talk(connection, str(peer[0]))
-        try:
-            return str(peer[0]), _answer(talk, interface)
-        except HostError as error:
-            with contextlib.suppress(HostError):
-                talk.say(error=str(error))
-            raise
-        finally:
-            talk.close()
+    """Wait for one sender and do one exchange with it; its address and what it wanted. HostError where nobody comes.
+
+    Whoever connects and is no sender (a port scan, a health check) is told so and forgotten.
+    """
+    end = time.monotonic() + seconds
+    with _server(*control) as server:
+        while (left := end - time.monotonic()) > 0:
+            server.settimeout(left)
+            try:
+                connection, peer = server.accept()
+            except TimeoutError:
+                break
+            try:
+                return str(peer[0]), _serve(_Talk(connection, str(peer[0])), interface)
+            except _Stranger as stranger:
+                _log.warning("%s; still listening", stranger)
+    raise HostError("listen on", control[0], detail=f"nobody came within {seconds:g} s")
+
+
+def _serve(talk: _Talk, mine: Nic) -> Plan:
+    """One exchange; the other end hears of a mistake, too."""
+    try:
+        return _answer(talk, mine)
+    except (HostError, _Stranger) as error:
+        with contextlib.suppress(HostError):
+            talk.say(error=str(error))
+        raise
+    finally:
+        talk.close()
 
 
 def _answer(talk: _Talk, mine: Nic) -> Plan:
-    wanted = talk.hear()
+    try:
+        wanted = talk.hear(_HELLO)
+    except HostError as error:
+        raise _Stranger(str(error)) from None
     try:
         plan = plan_from_json(wanted.get("plan"))
     except ValueError as error:

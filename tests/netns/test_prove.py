@@ -17,7 +17,7 @@ import redis
 
 from tests.conf.documents import document
 from tests.tuner.switch.servers import redis_server
-from tests.world import ROOT, Ns, World, sh
+from tests.world import ROOT, Ns, World
 
 pytestmark = pytest.mark.netns
 
@@ -236,18 +236,40 @@ def test_nobody_there_a_missing_nic_and_bad_options_say_so(pair: Pair) -> None:
     assert "--count" in bad.stderr
 
 
-def test_a_stranger_on_the_listeners_port_ends_it_with_a_sentence(pair: Pair) -> None:
-    with listener(pair.other, "--device", "rail", "--control", "10.8.0.2") as process:
+def test_a_stranger_on_the_listeners_port_is_told_so_and_forgotten(pair: Pair) -> None:
+    with box(pair), listener(pair.other, "--device", "rail", "--control", "10.8.0.2") as process:
         script = (
             "import socket\ns = socket.create_connection(('10.8.0.2', 4792), 5)\n"
-            "s.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')\ns.recv(500)"
+            "s.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')\nprint(s.recv(500))"
         )
         for _ in range(20):
-            if "refused" not in sh(*inside(pair.one, sys.executable, "-c", script), check=False):
+            done = subprocess.run(inside(pair.one, sys.executable, "-c", script), capture_output=True, text=True)
+            if "refused" not in done.stderr:
                 break
-        stderr = process.communicate(timeout=20)[1]
+            time.sleep(0.2)
+        assert "no roceway-tune prove" in done.stdout
+        words = ("--device", "rail", "--to", "10.9.0.2", "--control", "10.8.0.2", "--count", "5")
+        code, _, stderr = send(pair.one, *words)
+        assert code == 0, stderr
+        assert "still listening" in process.communicate(timeout=20)[1]
+
+
+def test_a_plan_that_asks_for_too_much_is_refused_at_both_ends(pair: Pair) -> None:
+    with listener(pair.other, "--device", "rail", "--control", "10.8.0.2") as process:
+        plan = {"run": "00" * 8, "markings": [[26, 2]], "count": 100_000, "size": 64, "rate": 10, "port": 4791}
+        message = json.dumps({"plan": plan, "address": "10.9.0.1", "mac": "02:00:00:00:00:01"})
+        script = (
+            "import socket\ns = socket.create_connection(('10.8.0.2', 4792), 5)\n"
+            f"s.sendall({message!r}.encode() + b'\\n')\nprint(s.recv(500).decode())"
+        )
+        for _ in range(20):
+            done = subprocess.run(inside(pair.one, sys.executable, "-c", script), capture_output=True, text=True)
+            if "refused" not in done.stderr:
+                break
+            time.sleep(0.2)
+        assert "last longer than 45 s" in done.stdout
+        assert "last longer than 45 s" in process.communicate(timeout=20)[1]
         assert process.returncode == 3
-        assert "no roceway-tune prove" in stderr
 
 
 @pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
