@@ -7,6 +7,8 @@ import json
 import logging
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +18,7 @@ import redis
 from conf.switches import Switch as Described
 from host.errors import HostError
 from tests.tuner.switch.servers import free_port, needs, redis_server, ssh_server, web_server
+from tests.world import ROOT
 from tuner.switch import live_redis, live_rest, live_ssh
 from tuner.switch.credentials import Credentials, credentials
 from tuner.switch.load import load, load_all
@@ -308,3 +311,12 @@ def test_a_secret_is_in_no_log_and_no_representation(
 def test_a_password_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="nowhere"):
         credentials("a", {"ROCEWAY_SWITCH_PASSWORD_FILE": str(tmp_path / "nowhere")})
+
+
+def test_a_saved_file_pays_for_no_client() -> None:
+    script = (
+        "import sys, tuner.switch.load, tuner.switch.render, tuner.commands.prove, tuner.commands.lldp\n"
+        "print({'redis', 'httpx', 'asyncssh', 'scapy', 'pyroute2'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == "set()\n"
