@@ -16,6 +16,7 @@ _ENOUGH = 8
 """Values from which a spread can be told."""
 _BAND = 0.06
 """Half width of what belongs to the healthy, in log: healthy paths differ by up to 5 %."""
+_BLUR = 0.04
 _NOISE = (0.005, 0.08)
 """Bounds of the noise: below the first, drift between rounds decides; above the second nothing can be said."""
 
@@ -43,7 +44,7 @@ def levels(evidence: Evidence, before: Levels | None = None, healthy: Flags | No
     """
     chosen = np.ones(len(evidence), dtype=bool) if healthy is None else healthy
     deviation = np.full(len(evidence), np.nan)
-    spreads: list[tuple[int, float]] = []
+    spreads: dict[int, tuple[int, float]] = {}
     centres: dict[int, float] = {}
     for kind in np.unique(evidence.kind).tolist():
         mine = evidence.kind == kind
@@ -52,12 +53,22 @@ def levels(evidence: Evidence, before: Levels | None = None, healthy: Flags | No
             centre = before.centre[kind]
         centres[kind] = centre
         deviation[mine] = _against(evidence, mine, centre)
-        spreads.append((count, spread))
+        spreads[kind] = (count, spread)
+    for kind in _too_noisy(spreads):
+        deviation[evidence.kind == kind] = np.nan
+        del spreads[kind]
     deviation[np.isnan(evidence.log_bandwidth)] = DEAD
-    noise = _pooled(spreads)
+    noise = _pooled(list(spreads.values()))
     own = ~np.isnan(evidence.expected)
     smallest = np.where(own, max(0.04, 4 * noise), max(0.08, 4 * noise))
     return Levels(np.clip(deviation, DEAD, 0.3), noise, smallest, centres)
+
+
+def _too_noisy(spreads: dict[int, tuple[int, float]]) -> list[int]:
+    """Kinds that would only blur the others: small messages, where latency decides and not the network's bandwidth."""
+    told = [spread for count, spread in spreads.values() if count >= _ENOUGH]
+    limit = max(_BLUR, 4 * min(told, default=np.inf))
+    return [kind for kind, (count, spread) in spreads.items() if count >= _ENOUGH and spread > limit]
 
 
 def _against(evidence: Evidence, mine: Flags, centre: float) -> Floats:

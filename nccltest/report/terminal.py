@@ -90,6 +90,8 @@ def _number(value: float | None, form: str, unit: str = "") -> str:
 def headline(verdict: Verdict) -> str:
     """One sentence."""
     base = f"{verdict.tested} groups compared, noise {verdict.noise:.1%}"
+    if not verdict.tested:
+        return "no verdict: nothing could be compared"
     if verdict.verdict == "healthy":
         return f"healthy: {base}"
     faults = {each.fault for each in verdict.suspects}

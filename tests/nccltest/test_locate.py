@@ -268,6 +268,15 @@ def test_to_json_shows_at_most_a_hundred_strange_groups() -> None:
     assert len(to_json(Verdict("healthy", (), 1, (one,) * 500, 0.01))["unexplained"]) == 100
 
 
+def test_small_messages_do_not_blur_large_ones() -> None:
+    rng = np.random.default_rng(8)
+    large = evidence(Fault("nic", "gpu-0003/rail2", 0.85))
+    small = [replace(each, size=1 << 20, busbw=5 * float(rng.lognormal(0, 0.15))) for each in large]
+    verdict = locate([*large, *small], CLUSTER.cabling)
+    assert blamed(verdict) == {("nic", "gpu-0003/rail2")}
+    assert verdict.noise < 0.02
+
+
 @pytest.mark.parametrize("count", [3, 4, 6])
 @pytest.mark.parametrize("rails", [(None,), ("rail0", "rail1")])
 def test_a_slow_node_of_a_few_is_named(count: int, rails: tuple[str | None, ...]) -> None:
