@@ -63,6 +63,10 @@ def nic(name: str, family: int = 4) -> Nic:
 
 def next_hop(mine: Nic, target: IPv4Address | IPv6Address, theirs: str) -> str:
     """The MAC address that frames to ``target`` go to: the other NIC's, or a router's between two subnets."""
+    if mine.address.version != target.version:
+        raise HostError(
+            "find the way to", str(target), detail=f"from {mine.address}: give --ipv6 at both ends or neither"
+        )
     shift = mine.address.max_prefixlen - mine.prefix
     if int(mine.address) >> shift == int(target) >> shift:
         return theirs

@@ -198,6 +198,13 @@ def test_the_conversation_on_the_rail_itself_and_the_table() -> None:
             assert f"→ {address}" in text
 
 
+def test_one_end_with_ipv4_and_the_other_with_ipv6_say_so(pair: Pair) -> None:
+    pair.other.ip("addr", "add", "fd09::2/64", "dev", "rail", "nodad")
+    with box(pair), listener(pair.other, "--device", "rail", "--ipv6", "--control", "10.8.0.2"):
+        code, _, stderr = send(pair.one, "--device", "rail", "--to", "10.9.0.2", "--control", "10.8.0.2")
+    assert (code, "--ipv6 at both ends or neither" in stderr) == (3, True), stderr
+
+
 def test_probes_find_their_way_over_a_router() -> None:
     with World(rails=0) as world:
         one, router, other = (world.ns(name) for name in ("one", "router", "other"))

@@ -173,17 +173,15 @@ def _maps(root: Line, reading: Reading) -> dict[str, QosMap]:
     dscp_to_tc, cos_to_tc = dict(_DEFAULT_TC), dict[int, int]()
     tc_to_queue = {tc: tc for tc in range(2, 8)}  # where 0 and 1 go differs from platform to platform
     for line in root.below("qos", "map"):
-        kind, source, target = line.words[2:3], line.words[3:-3], number(line.words[-1], 0, 63)
+        kind, source, target = "".join(line.words[2:3]), line.words[3:-3], number(line.words[-1], 0, 63)
+        known = {"dscp": dscp_to_tc, "cos": cos_to_tc, "traffic-class": tc_to_queue}.get(kind)
         numbers = dscps(source) if source else None
+        if known is None or (kind == "traffic-class" and not line.words[-2].endswith("tx-queue")):
+            continue  # to a CoS or DSCP: marking, which no rule judges
         if numbers is None or target is None or line.words[-3] != "to":
-            if kind[:1] in (("dscp",), ("cos",), ("traffic-class",)):
-                reading.say("bad-value", f"line {line.number}", f"{shown(line.text)} is not a map")
-        elif kind == ("dscp",):
-            dscp_to_tc.update(dict.fromkeys(numbers, target))
-        elif kind == ("cos",):
-            cos_to_tc.update(dict.fromkeys(numbers, target))
-        elif kind == ("traffic-class",) and line.words[-2].endswith("tx-queue"):
-            tc_to_queue.update(dict.fromkeys(numbers, target))
+            reading.say("bad-value", f"line {line.number}", f"{shown(line.text)} is not a map")
+        else:
+            known.update(dict.fromkeys(numbers, target))
     return {
         "dscp_to_tc": QosMap("global", dscp_to_tc, "qos map dscp"),
         "dot1p_to_tc": QosMap("global", cos_to_tc, "qos map cos"),
