@@ -115,7 +115,7 @@ class _Case:
 def _verdict(case: _Case, faults: list[Fault], cabling: Cabling) -> Verdict:
     suspects: list[Suspect] = []
     for number, fault in enumerate(faults, 1):
-        suspects += _ambiguity_set(number, [each for each in faults if each is not fault], case)
+        suspects += _ambiguity_set(number, fault, [each for each in faults if each is not fault], case)
     suspects += _all_slow(case, cabling, len(faults) + 1)
     strange = tuple(case.evidence.source[index] for index in case.model.unexplained(faults).tolist())
     sure = all(each.sure for each in suspects)
@@ -123,9 +123,11 @@ def _verdict(case: _Case, faults: list[Fault], cabling: Cabling) -> Verdict:
     return Verdict(word, tuple(suspects), case.known, strange, case.level.noise, _notes(case, cabling))
 
 
-def _ambiguity_set(number: int, others: list[Fault], case: _Case) -> list[Suspect]:
+def _ambiguity_set(number: int, fault: Fault, others: list[Fault], case: _Case) -> list[Suspect]:
     """One fault's place, or all that explain the evidence nearly as well, the ``others`` staying."""
     offer = case.model.offer(others)
+    if not len(offer.candidates):  # the others leave nothing that is clearly slow: this one only says it better
+        return [_suspect(number, fault, 0.5, case, frozenset())]
     odds = np.exp(offer.gain - offer.gain.max())
     chance = odds / (odds.sum() + exp(-float(offer.gain.max())))
     order = [int(index) for index in np.argsort(-chance, kind="stable") if chance[index] >= _WORTH_NAMING]

@@ -197,6 +197,33 @@ def test_neither_order_nor_unit_matters(random: Random, unit: float) -> None:
     assert blamed(locate(changed, plain)) == blamed(locate(made, plain))
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_whatever_is_measured_a_verdict_comes(data: st.DataObject) -> None:
+    """Nonsense too: no exception, confidences are probabilities, and one fault's add up to one at most."""
+    nodes = [f"gpu-{i:04d}" for i in range(1, 7)]
+    rails = st.sampled_from(["rail0", "rail1", None])
+    member = st.builds(Member, st.sampled_from(nodes), rails)
+    rate = st.sampled_from([None, 0.0, 1e-9, 30.0, 36.0, 41.0, 45.0, 46.0, 46.5, 47.0, 400.0, 1e12])
+    one = st.builds(
+        Measurement,
+        st.just("all_reduce"),
+        st.sampled_from([1 << 20, 1 << 32]),
+        st.lists(member, min_size=1, max_size=4, unique=True).map(tuple),
+        rate,
+        status=st.sampled_from(["ok", "ok", "ok", "failed", "timeout", "wrong-data", "interrupted", "not-collective"]),
+        unreachable=st.lists(st.sampled_from(nodes), max_size=1).map(tuple),
+    )
+    made = data.draw(st.lists(one, max_size=40))
+    past = data.draw(st.lists(st.sampled_from([None, 46.0]), min_size=len(made), max_size=len(made)))
+    for cabling in (Cabling({}), CLUSTER.cabling):
+        verdict = locate(made, cabling, past)
+        assert (verdict.verdict == "healthy") == (not verdict.suspects)
+        for fault in {each.fault for each in verdict.suspects}:
+            assert 0 < sum(each.confidence for each in verdict.suspects if each.fault == fault) <= 1 + 1e-9
+        json.dumps(to_json(verdict), allow_nan=False)
+
+
 def test_cabling_comes_from_fabric_yaml() -> None:
     cabling = from_fabric(load(ROOT / "conf/examples/h100-8x400g.yaml"))
     assert cabling.leaf["gpu-064", "rail7"] == "leaf-r7"
