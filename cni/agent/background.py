@@ -138,8 +138,7 @@ def _started(setting: Setting) -> tuple[list[Part], dict[str, str]]:
     problems: dict[str, str] = {}
     for name in PARTS:
         try:
-            (make,) = resolve([name])
-            part: Part = make(setting)
+            part: Part = resolve(name)(setting)
             part.start()
         except Exception as error:  # noqa: BLE001 - one part must not take the others with it
             _log.exception("%s did not start; the agent goes on without it", name)

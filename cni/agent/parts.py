@@ -7,8 +7,7 @@ The agent is a few processes, so that nothing of one kind can slow or kill anoth
      └ background   the parts below: kubelet, metrics, drift, GC; may use threads, gRPC, pyroute2
 
 A part lives in the background process. It hears of every finished request there, in order, after the runtime has its
-answer. What must be done *within* a request is a hook instead: a function in the worker, before or after the verb. A
-hook that fails is logged and otherwise ignored: nothing optional may fail a pod.
+answer. One that fails is logged and otherwise ignored: nothing optional may fail a pod.
 
 Modules are named by dotted path and imported in the process that they run in, never before.
 """
@@ -16,10 +15,10 @@ Modules are named by dotted path and imported in the process that they run in, n
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["AFTER", "BEFORE", "PARTS", "Finished", "Part", "Request", "Setting", "resolve"]
+__all__ = ["PARTS", "Finished", "Part", "Setting", "resolve"]
 
 PARTS: tuple[str, ...] = (
     "cni.agent.broker:part",
@@ -29,12 +28,6 @@ PARTS: tuple[str, ...] = (
     "cni.agent.nodeparts:reclaim",
 )
 """``module:callable``, each ``(Setting) -> Part``; made in this order, stopped in reverse."""
-
-BEFORE: tuple[str, ...] = ()
-"""``module:callable``, each ``(Setting, Request) -> Request``, in the worker before the verb runs (ADD only)."""
-
-AFTER: tuple[str, ...] = ()
-"""``module:callable``, each ``(Setting, Finished) -> None``, in the worker before the answer goes out (ADD and DEL)."""
 
 
 class Setting(NamedTuple):
@@ -47,15 +40,6 @@ class Setting(NamedTuple):
     node: str
     options: dict[str, Any]
     """All options of the command line by their names, for parts that declare their own."""
-
-
-class Request(NamedTuple):
-    """One CNI call as the runtime made it."""
-
-    env: dict[str, str]
-    """Its CNI_* variables."""
-    stdin: bytes
-    """The network configuration."""
 
 
 class Finished(NamedTuple):
@@ -97,10 +81,8 @@ class Part(Protocol):
         """Why this part does not do its work now; empty while it does. Shown by ``roceway-agent status``."""
 
 
-def resolve(names: Iterable[str]) -> list[Callable[..., Any]]:
-    """Import what dotted names (``module:callable``) say."""
-    found = []
-    for name in names:
-        module, _, attribute = name.partition(":")
-        found.append(getattr(importlib.import_module(module), attribute))
+def resolve(name: str) -> Callable[..., Any]:
+    """Import what a dotted name (``module:callable``) says."""
+    module, _, attribute = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     return found

@@ -17,12 +17,11 @@ import struct
 import sys
 import time
 from array import array
-from collections.abc import Callable, Sequence
 from socket import CMSG_LEN, MSG_WAITALL, SCM_RIGHTS, SOL_SOCKET, socket
 from typing import Any, NamedTuple
 
 from cni.agent import protocol, view
-from cni.agent.parts import AFTER, BEFORE, Finished, Request, Setting, resolve
+from cni.agent.parts import Finished, Setting
 from cni.agent.protocol import ANSWER, REFUSED, STDERR, TRACE, WANTS_TRACE, frame
 from cni.errors import Code
 from cni.skel import dispatch
@@ -44,7 +43,6 @@ _UNREADABLE = frozenset(
     {Code.INCOMPATIBLE_VERSION, Code.UNSUPPORTED_FIELD, Code.ENVIRONMENT, Code.DECODE, Code.CONFIG, Code.INTERNAL}
 )
 """What another release may understand: nothing was changed yet."""
-_HOOKED = ("ADD", "DEL")
 _IDLE = 50  # milliseconds
 _GARBAGE = 50_000  # objects: some twenty requests
 
@@ -126,8 +124,6 @@ def _receive(channel: socket) -> _Task | None:
 class _Worker:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._before = _hooks(BEFORE)
-        self._after = _hooks(AFTER)
 
     def work(self, task: _Task) -> Report:
         """Do a request and answer the plugin."""
@@ -151,21 +147,16 @@ class _Worker:
     def _do(self, task: _Task) -> tuple[int, str, Finished]:
         raw = _decoded(task.stdin)
         self._refuse_what_is_not_ours(task, raw)
-        verb = task.env.get("CNI_COMMAND", "")
-        request = Request({name: text for name, text in task.env.items() if name.startswith("CNI_")}, task.stdin)
-        if verb == "ADD":
-            request = self._prepared(request)
+        env = {name: text for name, text in task.env.items() if name.startswith("CNI_")}
 
         def still_wanted() -> None:
             if _is_gone(task.plugin):
                 raise Busy("the plugin that asked is gone")
 
-        code, out = dispatch(request.env, request.stdin, still_wanted)
+        code, out = dispatch(env, task.stdin, still_wanted)
         finished = _finished(task, raw, code, out)
         if finished.code in _UNREADABLE and task.env.get("ROCEWAY_RELEASE") != protocol.RELEASE:
             raise _RefusedError(f"release {protocol.RELEASE} does not understand the request: {finished.message}")
-        if verb in _HOOKED:
-            self._conclude(finished)
         return code, out, finished
 
     def _refuse_what_is_not_ours(self, task: _Task, raw: dict[str, Any]) -> None:
@@ -179,31 +170,6 @@ class _Worker:
         reason = view.difference(plugin, mine) or _foreign(plugin, mine, raw, self._setting.socket)
         if reason:
             raise _RefusedError(reason)
-
-    def _prepared(self, request: Request) -> Request:
-        for hook in self._before:
-            try:
-                request = hook(self._setting, request)
-            except Exception as error:  # noqa: BLE001 - nothing optional may fail a pod
-                print(f"roceway-agent: {hook.__module__}: {error!r}", file=sys.stderr)
-        return request
-
-    def _conclude(self, finished: Finished) -> None:
-        for hook in self._after:
-            try:
-                hook(self._setting, finished)
-            except Exception as error:  # noqa: BLE001 - nothing optional may fail a pod
-                print(f"roceway-agent: {hook.__module__}: {error!r}", file=sys.stderr)
-
-
-def _hooks(names: Sequence[str]) -> list[Callable[..., Any]]:
-    found = []
-    for name in names:
-        try:
-            found += resolve([name])
-        except Exception as error:  # noqa: BLE001 - nothing optional may fail a pod
-            print(f"roceway-agent: {name}: {error!r}", file=sys.stderr)
-    return found
 
 
 def _foreign(plugin: view.View, mine: view.View, raw: dict[str, Any], socket_path: str) -> str:
