@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +35,7 @@ def _compiled() -> Path | None:
     if program is None:
         return None
     folder = Path(tempfile.mkdtemp(prefix="roceway-plugin-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     install.apply(install.plan_plugin(folder, program))
     return folder / "roceway-cni"
 
