@@ -7,27 +7,24 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 from conf.errors import ConfigError
 from conf.fabric import Fabric
-from host.errors import Busy, HostError
+from host.errors import HostError
 from host.events import Events
-from tuner.apply import recover
-from tuner.apply import run as run_steps
 from tuner.cli import fabric_options, json_option
+from tuner.enforce import Enforcer
 from tuner.exits import DONE, FOUND
 from tuner.gather import Doors
-from tuner.hands import Hands
 from tuner.machine import now
 from tuner.metrics import Metrics
 from tuner.plan import plan
 from tuner.record import encode
 from tuner.session import Look, look, need_root, read, state_option, stored
-from tuner.store import Store
 from tuner.verdict import Verdict, of_plans, write
 from tuner.watching import Event, Limits, Rates, changed, drift_of, rates, traffic
 
@@ -40,7 +37,6 @@ three times in ten minutes: then something else sets it, and must be found. Exit
 """
 _SETTLE = 0.2
 """Seconds after a notification: a driver's changes come in bursts."""
-_TIMES, _WITHIN, _REST = 3, 600.0, 3600.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -191,49 +187,6 @@ class Watcher:
         self.tell.metrics.write()
 
 
-class Enforcer:
-    """Puts drift right, and stops where it comes back: then somebody else wants something else."""
-
-    def __init__(self, store: Store, doors: Doors, look_again: Callable[..., Look]) -> None:
-        self._store, self._doors, self._look = store, doors, look_again
-        self._times: list[float] = []
-        self._rest_until = 0.0
-
-    def mend(self) -> None:
-        """One run of what the plan says, unless resting. Rails that a pod has stay."""
-        if time.monotonic() < self._rest_until or self._tired():
-            return
-        try:
-            with self._store.held():
-                self._run()
-        except Busy:
-            return  # an apply is at work: what it does is its own
-        except HostError as error:
-            print(f"roceway-tune: {error}", file=sys.stderr)
-
-    def _run(self) -> None:
-        hands, here = Hands(self._doors), self._look(in_use=True)
-        recover(self._store, hands, here.seen.boot_id, _progress)
-        steps = [step for each in plan(here.wanted, here.seen) for step in each.steps]
-        if not steps:
-            return
-        self._times.append(time.monotonic())
-        outcome = run_steps(steps, here.seen, self._store, hands, _progress)
-        if outcome.cause is not None:
-            print(f"roceway-tune: {outcome.cause}; everything was put back", file=sys.stderr)
-
-    def _tired(self) -> bool:
-        recent = [at for at in self._times if at > time.monotonic() - _WITHIN]
-        if len(recent) < _TIMES:
-            return False
-        self._rest_until, self._times = time.monotonic() + _REST, []
-        sentence = (
-            f"drift came back {_TIMES} times in ten minutes: something else on this host sets it; resting an hour"
-        )
-        print(f"roceway-tune: {sentence}", file=sys.stderr)
-        return True
-
-
 def _already(here: Look) -> Iterator[Event]:
     """What is wrong from the start is said once."""
     for one in here.wanted.nics:
@@ -262,10 +215,6 @@ def _edited(path: Path) -> int:
 def _drifted(here: Look) -> bool:
     nics = ((one, here.seen.nic(one.rail)) for one in here.wanted.nics)
     return any(nic is not None and drift_of(one, nic) for one, nic in nics)
-
-
-def _progress(line: str) -> None:
-    print(f"enforce:{line}", file=sys.stderr, flush=True)
 
 
 def _drain(heard: Events) -> None:
