@@ -10,9 +10,11 @@ from tuner.lint.subjects import NicAt, Side
 __all__ = ["sides_of"]
 
 
-def sides_of(nic: NicAt | None, qos: Qos | None, kind: NodeType | None) -> tuple[Side, ...]:
+def sides_of(
+    nic: NicAt | None, qos: Qos | None, kind: NodeType | None, told_by: str = "fabric.yaml"
+) -> tuple[Side, ...]:
     """The host's and the fabric's expectation; one where they are the same."""
-    sides = [side for side in (_host(nic), _fabric(qos, kind)) if side]
+    sides = [side for side in (_host(nic), _fabric(qos, kind, told_by)) if side]
     if len(sides) == 2 and sides[0][1:] == sides[1][1:]:
         return (sides[0]._replace(who="host and fabric.yaml"),)
     return tuple(sides)
@@ -43,11 +45,11 @@ def _host_classes(at: NicAt) -> tuple[tuple[int, int], ...] | None:
     return tuple(found)
 
 
-def _fabric(qos: Qos | None, kind: NodeType | None) -> Side | None:
+def _fabric(qos: Qos | None, kind: NodeType | None, told_by: str) -> Side | None:
     if qos is None:
         return None
     return Side(
-        who="fabric.yaml" if kind else "the profile",
+        who=told_by,
         pfc=wanted_pfc(qos),
         classes=classes(qos),
         cnp_dscp=qos.cnp.dscp,

@@ -162,6 +162,8 @@ class TrunkAt:
     """``leaf-r0:Ethernet256``, ``spine-0:Ethernet0``."""
     where: str
     lldp_heard: bool = False
+    sides: tuple[Side, ...] = ()
+    """What the fabric expects of both ends."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

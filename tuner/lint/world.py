@@ -162,7 +162,7 @@ class World:
     def cables(self) -> tuple[CableAt, ...]:
         """Every cable to a host: those of fabric.yaml, or, under a bare profile, every port with PFC."""
         if self.given.fabric is None:
-            alike = sides_of(None, self.qos, None)
+            alike = sides_of(None, self.qos, None, "the profile")
             facing = (port for port in self._ports.values() if port.facing == "host")
             return tuple(CableAt("", "", port, None, port.place, self.qos, sides=alike) for port in facing)
         nics = {(host.host.node, nic.rail): nic for host in self.hosts for nic in host.nics}
@@ -199,6 +199,7 @@ class World:
     def trunks(self) -> tuple[TrunkAt, ...]:
         """Every cable between switches."""
         fabric = self.given.fabric
+        wanted = sides_of(None, self.qos, None)
         ends = (ends for link in (fabric.links if fabric else ()) for ends in link.ends())
         return tuple(
             TrunkAt(
@@ -207,6 +208,7 @@ class World:
                 (str(one), str(other)),
                 f"{one.switch} {one.port} ({other})",
                 one.switch in self._hear,
+                wanted,
             )
             for one, other in ends
         )

@@ -47,7 +47,7 @@ def test_the_common_host_recipe_contradicts_sonics_own_rendering() -> None:
     switch = read("sonic", "leaf-r0", {"qos.json": Path(QOS).read_bytes()})
     told = [(finding.rule, finding.evidence) for finding in linted(documented(), switch).findings]
     assert told == [
-        ("L02", "DSCP 26, priority 3 for fabric.yaml, goes to traffic class 1 on the switch, which no PFC protects"),
+        ("L02", "DSCP 26, priority 3, goes to traffic class 1 on the switch, which no PFC protects"),
         ("L01", "PFC: fabric.yaml 3, the switch port 3,4"),
     ]
 

@@ -52,12 +52,42 @@ def no_switch(scene: Scene) -> Scene:
     return scene
 
 
+UPLINK_PFC = "leaf-r0 PORT_QOS_MAP|Ethernet8.pfc_enable"
+
+
+def uplinks(scene: Scene, **changes: Any) -> Scene:
+    """Both ends of every cable between switches, changed alike."""
+    ends = (("leaf-r0", "Ethernet8"), ("leaf-r1", "Ethernet8"), ("spine-0", "Ethernet0"), ("spine-0", "Ethernet4"))
+    for switch, name in ends:
+        scene.port(switch, name, **changes)
+    return scene
+
+
 def no_intent(scene: Scene) -> Scene:
     """Take the intent's own complaints away: a fabric that runs RoCE without PFC."""
     return scene.add("qos: {lossless: {pfc: false}}\n")
 
 
 POSITIVE = [
+    Positive(
+        "L01",
+        lambda scene: uplinks(scene, pfc=frozenset(), pfc_oper=None),
+        UPLINK_PFC,
+        "PFC: fabric.yaml 3, the switch port none",
+        "critical",
+    ),
+    Positive(
+        "L02", lambda scene: uplinks(scene, dscp_to_tc=dscps(d26=1)), "leaf-r0 DSCP_TO_TC_MAP|AZURE", "no PFC protects"
+    ),
+    Positive(
+        "L02",
+        one(dscp_to_tc=UNBOUND, trust=frozenset()),
+        "leaf-r0 Ethernet0 (gpu-1/rail0)",
+        "the port binds no map, others",
+    ),
+    Positive(
+        "L07", lambda scene: uplinks(scene, mtu=1500), "leaf-r0 Ethernet8", "fabric.yaml 9000, the switch port 1500"
+    ),
     Positive("L01", one(pfc=frozenset({4})), HERE, "PFC: host and fabric.yaml 3, the switch port 4", "critical"),
     Positive("L01", one(pfc=frozenset()), HERE, "the switch port none", "critical"),
     Positive("L01", one(pfc=frozenset({3, 4})), HERE, "the switch port 3,4", "medium"),
@@ -70,9 +100,7 @@ POSITIVE = [
         MAP,
         "class 4 on the switch, which PFC 4",
     ),
-    Positive(
-        "L02", lambda scene: no_host(one(dscp_to_tc=dscps(d26=1))(scene)), MAP, "DSCP 26, priority 3 for fabric.yaml"
-    ),
+    Positive("L02", lambda scene: no_host(one(dscp_to_tc=dscps(d26=1))(scene)), MAP, "DSCP 26, priority 3, goes"),
     Positive("L03", one(dscp_to_tc=dscps(d48=3)), MAP, "DSCP 48 of CNPs goes to traffic class 3, which PFC 3 pauses"),
     Positive(
         "L03", one(queues=weighted(q6=5, q0=45, q3=50)), "leaf-r0 QUEUE|Ethernet0 (gpu-1/rail0)", "best effort with 5%"
@@ -143,6 +171,11 @@ POSITIVE = [
 ]
 
 NEGATIVE = [
+    Negative(
+        "L01",
+        "more priorities on uplinks are usual",
+        lambda scene: uplinks(scene, pfc=frozenset({2, 3, 6}), pfc_oper=None),
+    ),
     Negative("L01", "DCBX agreed on it", one(pfc=None, pfc_mode="auto", pfc_oper=frozenset({3}))),
     Negative("L02", "the host protects nothing itself: H06", lambda scene: no_intent(scene).nics(pfc=Pfc(enabled=()))),
     Negative(
@@ -224,7 +257,7 @@ def test_host_and_fabric_that_differ_are_told_apart() -> None:
 def test_one_map_of_many_ports_is_one_place() -> None:
     scene = Scene().ports(dscp_to_tc=dscps(d26=1))
     (finding,) = scene.findings("L02")
-    assert finding.where == ("leaf-r0 DSCP_TO_TC_MAP|AZURE", "leaf-r1 DSCP_TO_TC_MAP|AZURE")
+    assert finding.where == tuple(f"{switch} DSCP_TO_TC_MAP|AZURE" for switch in ("leaf-r0", "leaf-r1", "spine-0"))
 
 
 def test_one_cause_on_many_ports_is_one_finding() -> None:

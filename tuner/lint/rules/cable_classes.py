@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tuner.lint import remedy
-from tuner.lint.classes import wanted_pfc
+from tuner.lint.classes import classes, wanted_pfc
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.switch_words import NO_PFC, group_of, guards, hit, pfc_now, share
 from tuner.lint.rules.words import apply, numbers
-from tuner.lint.subjects import CableAt, PortAt, Side
+from tuner.lint.subjects import CableAt, PortAt, Side, TrunkAt
 from tuner.switch.model import UNBOUND, QosMap, Switch
 
 __all__ = ["RULES"]
@@ -20,28 +20,30 @@ _L2 = 18  # Ethernet header and one VLAN tag
 _LEAST_SHARE = 0.1
 
 
-def _both(at: CableAt) -> Iterator[tuple[PortAt, Side] | Missing]:
-    """The port with each expectation of it, or what was not read."""
-    if at.port is None:
-        yield _NO_SWITCH
-        return
-    if not at.sides:
-        yield _NO_HOST
-    for side in at.sides:
-        yield at.port, side
+def _both(at: CableAt | TrunkAt) -> Iterator[tuple[PortAt, Side] | Missing]:
+    """Each port of the cable with each expectation of it, or what was not read."""
+    for port in (at.port,) if isinstance(at, CableAt) else (at.one, at.other):
+        if port is None:
+            yield _NO_SWITCH
+            continue
+        if not at.sides:
+            yield _NO_HOST
+        for side in at.sides:
+            yield port, side
 
 
 @rule(
     "L01",
     Severity.CRITICAL,
     Scope.CABLE,
-    title="Host and switch have PFC on different priorities",
+    Scope.TRUNK,
+    title="PFC is on other priorities than the host or the fabric has it",
     why="A pause for a priority that the other end does not pause is ignored: it keeps sending, and what arrives is"
     " dropped. A lab counted 6.5 million drops without one pause frame, and 96 % fewer with the sets made equal.",
     source="IEEE 802.1Q clause 36: both ends of a link must agree per priority",
     fix="PFC on the host's lossless priority on the switch port; on more, buffer is wasted but nothing drops.",
 )
-def pfc_sets(at: CableAt) -> Verdict:
+def pfc_sets(at: CableAt | TrunkAt) -> Verdict:
     for both in _both(at):
         if isinstance(both, Missing):
             yield both
@@ -52,7 +54,7 @@ def pfc_sets(at: CableAt) -> Verdict:
             yield NO_PFC
         elif side.pfc is None:
             yield Missing("PFC of the NIC")
-        elif own != side.pfc:
+        elif own != side.pfc and not (isinstance(at, TrunkAt) and own > side.pfc):  # more is usual on uplinks: T04
             evidence = f"PFC: {side.who} {numbers(side.pfc)}, the switch port {numbers(own)}"
             severity = Severity.MEDIUM if own > side.pfc else None
             wanted = sorted(side.pfc)
@@ -60,10 +62,15 @@ def pfc_sets(at: CableAt) -> Verdict:
 
 
 def _at_cable(
-    at: CableAt, port: PortAt, attribute: str, evidence: str, fix: str, severity: Severity | None = None
+    at: CableAt | TrunkAt,
+    port: PortAt,
+    attribute: str,
+    evidence: str,
+    fix: str,
+    severity: Severity | None = None,
 ) -> Hit:
-    """A hit on the port's field, with the host's name behind it where it is known."""
-    node = f" ({at.node}/{at.rail})" if at.node else ""
+    """A hit on the port's field, with the host's name behind it where there is one."""
+    node = f" ({at.node}/{at.rail})" if isinstance(at, CableAt) and at.node else ""
     return Hit(port.at(attribute) + node, evidence, fix, severity, port.switch.platform)
 
 
@@ -71,6 +78,7 @@ def _at_cable(
     "L02",
     Severity.CRITICAL,
     Scope.CABLE,
+    Scope.TRUNK,
     title="The switch does not protect the DSCP that RoCE has",
     why="The host pauses and obeys for its priority, the switch sorts the same packets into another class: one"
     " without PFC, or with PFC on another priority. Every counter at both ends looks right, and packets drop between"
@@ -78,7 +86,7 @@ def _at_cable(
     source="SONiC's AZURE map has DSCP 3 and 4 lossless; hosts by the usual recipe send DSCP 26",
     fix="Map the RoCE DSCP to the lossless traffic class on the switch, in its group and queue.",
 )
-def dscp_chain(at: CableAt) -> Verdict:
+def dscp_chain(at: CableAt | TrunkAt) -> Verdict:
     for both in _both(at):
         if isinstance(both, Missing):
             yield both
@@ -88,9 +96,14 @@ def dscp_chain(at: CableAt) -> Verdict:
             yield Missing("DSCP and priority of RoCE on the host")
         elif port.port.trust is None:
             yield Missing("trust and DSCP map of the switch port")
-        elif "dscp" in port.port.trust:  # otherwise L04 or S01
+        elif "dscp" in port.port.trust:
             for dscp, priority in side.classes:
                 yield from _chain(port, side, dscp, priority)
+        elif side.classes and not port.port.trust and any(each.trust for each in port.switch.ports.values()):
+            evidence = "the port binds no map, others of the switch do: RoCE is in its default class"
+            fix = remedy.classify_by_dscp(port.switch, port.port, _any_dscp_map(port.switch))
+            yield _at_cable(at, port, "trust", evidence, fix)
+        # where no port binds one it is S01; by 802.1p alone it is L04
 
 
 def _chain(port: PortAt, side: Side, dscp: int, priority: int) -> Verdict:
@@ -107,7 +120,9 @@ def _chain(port: PortAt, side: Side, dscp: int, priority: int) -> Verdict:
         return
     way = "is not mapped (traffic class 0)" if tc is None else f"goes to traffic class {tc}"
     what = f"which PFC {numbers(protected)} protects" if protected else "which no PFC protects"
-    evidence = f"DSCP {dscp}, priority {priority} for {side.who}, {way} on the switch, {what}"
+    meant = port.qos is not None and (dscp, priority) in classes(port.qos)  # then it is everybody's, hosts or not
+    whose = "" if meant else f" for {side.who}"
+    evidence = f"DSCP {dscp}, priority {priority}{whose}, {way} on the switch, {what}"
     yield _at_map(port, mapping, evidence, remedy.dscp_to_tc(port.switch, mapping.name, dscp, priority))
 
 
@@ -253,6 +268,7 @@ def dcbx_versions(at: CableAt) -> Verdict:
     "L07",
     Severity.HIGH,
     Scope.CABLE,
+    Scope.TRUNK,
     title="Switch MTU is below the host's",
     why="Full packets are dropped without an ICMP message or a counter that anyone watches; small ones pass, so the"
     " link looks fine until a transfer begins.",
@@ -260,7 +276,7 @@ def dcbx_versions(at: CableAt) -> Verdict:
     " not",
     fix="9216 on every switch port.",
 )
-def switch_mtu(at: CableAt) -> Verdict:
+def switch_mtu(at: CableAt | TrunkAt) -> Verdict:
     for both in _both(at):
         if isinstance(both, Missing):
             yield both
