@@ -57,8 +57,7 @@ def main() -> None:
 def _run(torch: Any, dist: Any, device: str, options: Options) -> int:
     """All sizes; wrong elements over all ranks."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    members: list[Any] = [None] * ranks
-    dist.all_gather_object(members, (os.getpid(), os.uname().nodename))
+    members = _members(torch, dist, device, ranks)
     if rank == 0:
         print(header(options, members), flush=True)
         if device == "cuda":
@@ -72,6 +71,20 @@ def _run(torch: Any, dist: Any, device: str, options: Options) -> int:
     if rank == 0:
         print(footer(rows, ranks), flush=True)
     return sum(half.wrong or 0 for row in rows for half in (row.out_of_place, row.in_place))
+
+
+_LABEL = 256
+"""Bytes of a rank's process id and host name, on their way to rank 0."""
+
+
+def _members(torch: Any, dist: Any, device: str, ranks: int) -> list[tuple[int, str]]:
+    """(pid, host) of every rank. As bytes: gathering objects would need numpy in torch's environment."""
+    mine = f"{os.getpid()} {os.uname().nodename}".encode()[:_LABEL].ljust(_LABEL)
+    label = torch.frombuffer(bytearray(mine), dtype=torch.uint8).to(device)
+    labels = [torch.empty_like(label) for _ in range(ranks)]
+    dist.all_gather(labels, label)
+    told = (bytes(each.tolist()).decode(errors="replace").split() for each in labels)
+    return [(int(pid), host) for pid, host in told]
 
 
 def _row(torch: Any, dist: Any, device: str, count: int, options: Options) -> Row:

@@ -29,14 +29,10 @@ def call_of(job: Job, slurm: Slurm, *, gpus: bool) -> Call:
         *_placed(slurm),
         *job.command,
     ]
-    environment = dict(job.environment)
+    own: dict[str, str] = {}
     if not gpus and job.subnets:
-        environment |= {
-            "OMPI_MCA_pml": "ob1",
-            "OMPI_MCA_btl": "tcp,self",
-            "OMPI_MCA_btl_tcp_if_include": ",".join(job.subnets),
-        }
-    return Call(tuple(words), environment, {})
+        own = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_btl_tcp_if_include": ",".join(job.subnets)}
+    return Call(tuple(words), {**own, **job.environment}, {})
 
 
 def _placed(slurm: Slurm) -> list[str]:
