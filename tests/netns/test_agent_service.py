@@ -74,7 +74,7 @@ def test_a_worker_that_hangs_is_killed_and_its_plugin_goes_on_alone(world: World
         start = time.monotonic()
         answer = host.call("ADD", conf, "c1", pod, program=(*program("compiled"), "--trace"))
         assert (answer.code, served(answer.stderr)) == (0, False), answer
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 15
         told = agent.status()
         assert told is not None
         assert (told["workers_lost"], told["ready"], told["workers"]) == (1, True, 1)

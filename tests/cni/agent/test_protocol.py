@@ -156,7 +156,7 @@ ALONE: dict[str, Script] = {
 def test_the_plugin_works_alone_when_the_agent(how: str, kind: str, door: Callable[[Script], Path]) -> None:
     code, out, _, seconds = asked(kind, door(ALONE[how]))
     assert (code, json.loads(out)["code"]) == (1, 7)
-    assert seconds < 4
+    assert seconds < 10  # a second of silence at most, and its own work
 
 
 @pytest.mark.parametrize("kind", PLUGINS)
