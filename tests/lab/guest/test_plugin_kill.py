@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -79,34 +78,30 @@ def whole_host() -> tuple[object, ...]:
     )
 
 
-@contextlib.contextmanager
-def as_before(what: str) -> Iterator[None]:
-    before = whole_host()
-    yield
-    assert whole_host() == before, what
-
-
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: point[1])
 def test_one_del_puts_right_what_was_killed_anywhere(
     wanted: dict[str, Any], point: tuple[type | ModuleType, str], verb: str
 ) -> None:
     at, came_to_it = 0, True
+    before = whole_host()
     with pod() as space:
         while came_to_it:
             at += 1
-            with as_before(f"{verb} killed at {point[1]} {at}"):
-                if verb == "DEL":
-                    added(wanted, space)
-                came_to_it = dies(verb, wanted, space, point, at)
-                deleted(wanted, space)
+            if verb == "DEL":
+                added(wanted, space)
+            came_to_it = dies(verb, wanted, space, point, at)
+            deleted(wanted, space)
+            assert whole_host() == before, f"{verb} killed at {point[1]} {at}"
     assert at > (6 if point[1] == "run" else 1)
 
 
 def test_the_next_add_begins_where_a_killed_one_left_a_vf_without_its_driver(wanted: dict[str, Any]) -> None:
-    with pod() as space, as_before("ADD killed between unbind and bind"):
+    before = whole_host()
+    with pod() as space:
         assert dies("ADD", wanted, space, (binding, "bind_vf"), 1)
         assert not (PCI / PF / "virtfn0" / "driver").exists()
         added(wanted, space)
         assert len(rdma_devices(space)) == 2
         deleted(wanted, space)
+    assert whole_host() == before
