@@ -98,11 +98,11 @@ class _Touch(NamedTuple):
 
 def touches(fault: Fault, group: _Touch, cluster: Cluster) -> bool:
     """Whether the group uses what is broken."""
-    leaves = {rail: {cluster.leaf(node, rail) for node in group.nodes} for rail in group.rails}
     if fault.kind == "node":
         return any(cluster.names[node] == fault.id for node in group.nodes)
     if fault.kind == "nic":
         return any(f"{cluster.names[node]}/rail{rail}" == fault.id for node in group.nodes for rail in group.rails)
+    leaves = {rail: {cluster.leaf(node, rail) for node in group.nodes} for rail in group.rails}
     if fault.kind == "leaf":
         return any(fault.id in each for each in leaves.values())
     if fault.kind == "uplink":
