@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import IO, Literal, NamedTuple
+from typing import IO, Literal, NamedTuple, Self
 
 __all__ = ["GRACE", "Ended", "Signals", "Task", "marked", "run_together", "sweep"]
 
@@ -52,14 +52,14 @@ class Ended(NamedTuple):
 class Signals:
     """SIGINT, SIGTERM and SIGHUP as a flag, so that what runs is ended in order. A context manager."""
 
-    _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.received = 0
         self._before: dict[int, object] = {}
 
-    def __enter__(self) -> Signals:
-        for number in self._WATCHED:
+    def __enter__(self) -> Self:
+        for number in self.WATCHED:
             self._before[number] = signal.signal(number, self._note)
         return self
 

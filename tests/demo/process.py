@@ -13,8 +13,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from types import FrameType
 from typing import NamedTuple
+
+from nccltest.launch import process as launched
 
 _POLL = 0.05
 _GRACE = 3.0
@@ -29,26 +30,8 @@ class CommandError(Exception):
     """A command failed, or took too long. The text says which and what it printed."""
 
 
-class Signals:
-    """SIGINT, SIGTERM and SIGHUP as a flag. A context manager: what was there before is put back."""
-
-    _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def __init__(self) -> None:
-        self.received = 0
-        self._before: dict[int, object] = {}
-
-    def __enter__(self) -> Signals:
-        for number in self._WATCHED:
-            self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() itself returned
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.received = self.received or number
+class Signals(launched.Signals):
+    """The probe's flag for SIGINT, SIGTERM and SIGHUP, and what a demo does with it besides."""
 
     def check(self) -> None:
         """Raise SignalledError if a signal came."""
@@ -62,7 +45,7 @@ class Signals:
 
     def ignore(self) -> None:
         """From here on nothing may interrupt, nor the commands started: clean-up runs to its end."""
-        for number in self._WATCHED:
+        for number in self.WATCHED:
             signal.signal(number, signal.SIG_IGN)
 
 
