@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -18,10 +21,11 @@ from nccltest.launch.mpirun import Call
 from nccltest.launch.process import Ended, Task, run_together, sweep
 from nccltest.launch.remote import Shell, local
 
-__all__ = ["Backend", "Result", "backend_of"]
+__all__ = ["Backend", "Result", "backend_of", "workspace"]
 
 _REACH = 15.0
 """Seconds for a host to answer; ssh's own ConnectTimeout is 10."""
+_TRIES, _PAUSE = 50, 0.1
 _WRONG_DATA = 7
 """nccl-tests' exit code for wrong data, from 2.17.3."""
 
@@ -34,6 +38,23 @@ class Result(NamedTuple):
     """Members that did not answer after it failed."""
     left: tuple[str, ...]
     """Hosts where what it may have left could not be ended."""
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    """A folder for one round, with a short name: launchers make sockets below it.
+
+    A launcher's daemons that are being ended still write there, so that removing it takes more than one try.
+    """
+    top = Path(tempfile.mkdtemp(prefix="rcw-"))
+    try:
+        yield top
+    finally:
+        for _ in range(_TRIES):
+            shutil.rmtree(top, ignore_errors=True)
+            if not top.exists():
+                break
+            time.sleep(_PAUSE)
 
 
 @dataclass(frozen=True)
@@ -50,8 +71,8 @@ class Backend:
 
     def run(self, jobs: Sequence[Job], stop: Callable[[], bool]) -> list[Result]:
         """Run a round's jobs at the same time, each to its end or its timeout."""
-        with tempfile.TemporaryDirectory(prefix="rcw-") as top:  # short: sockets are made below it
-            tasks, owners = self._tasks(jobs, Path(top))
+        with workspace() as top:
+            tasks, owners = self._tasks(jobs, top)
             ended = run_together(tasks, self.parallel, stop)
         mine = [
             [each for each, owner in zip(ended, owners, strict=True) if owner == place] for place in range(len(jobs))
