@@ -18,7 +18,7 @@ PROMISED = [each for each in SIGNATURES if each.least is not None and each.cost 
 
 @pytest.mark.parametrize("signature", PROMISED, ids=[each.name for each in PROMISED])
 def test_a_promised_rate_holds(signature: Signature) -> None:
-    counted = count(signature, max(2, 40 // signature.cost), seed=7)
+    counted = count(signature, max(1, 24 // signature.cost), seed=7)
     assert signature.least is not None
     assert at_least(counted.right, counted.trials, signature.least) > REFUTED, counted
     assert at_most(counted.wrong, counted.trials, 0.005) > REFUTED, counted
