@@ -31,6 +31,7 @@ from tuner.nic import (
     Pfc,
     Tos,
 )
+from tuner.record import MOST_SHARED
 
 
 def full() -> HostQos:
@@ -110,11 +111,31 @@ def test_wanted_round_trip() -> None:
         ({"node": "n", "nics": [{"name": "a", "colour": 1}]}, "host.nics[]: unknown field colour"),
         ({"node": "n", "nics": [{}]}, "host.nics[]: missing 1 required keyword-only argument: 'name'"),
         ({"node": "n", "nics": [{"name": "a", "sysctls": [1]}]}, "host.nics[].sysctls: [1] is not an object"),
+        ({"node": "n", "nics": [{"name": "a", "sysctls": {"x": "1"}}]}, "host.nics[].sysctls.x: '1' is not int"),
+        ({"node": "n", "nics": [{"name": "a", "cable_m": 10**400}]}, "is not float"),
     ],
 )
 def test_what_is_no_host_is_refused_with_its_place(value: Any, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         HostQos.from_json(value)
+
+
+def test_equal_values_of_other_types_are_not_taken_for_each_other() -> None:
+    def pause(autoneg: object) -> Any:
+        return {"node": "n", "nics": [{"name": "a", "pause": {"autoneg": autoneg, "rx": False, "tx": False}}]}
+
+    first, second = (HostQos.from_json(pause(True)) for _ in range(2))
+    assert first.nics[0].pause is second.nics[0].pause  # one object: thousands of NICs have the same few
+    for number in (1, 1.0):
+        with pytest.raises(ValueError, match=re.escape("host.nics[].pause.autoneg: 1")):
+            HostQos.from_json(pause(number))
+
+
+def test_more_different_values_than_are_shared_are_read_all_the_same() -> None:
+    for index in range(2 * MOST_SHARED):
+        gid = Gid(index=index, type="RoCE v2", address="10.0.0.1")
+        host = HostQos(node="n", nics=(NicQos(name="a", gids=(gid,)),))
+        assert HostQos.from_json(host.to_json()) == host
 
 
 def test_one_dscp_can_have_two_priorities() -> None:
