@@ -20,7 +20,7 @@ from nccltest.sim import SIGNATURES, Counted, Signature, count, trial
 
 __all__ = ["at_least", "at_most", "calibration", "main"]
 
-_TRIALS = {"locate": 20, "judge": 400}
+_TRIALS = {"locate": 120, "judge": 400}
 _BINS = (0.02, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, 1.01)
 _BLURRED = (
     ("NIC, 64-128 nodes", 1, 0.8),
@@ -175,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure one page and print it."""
     parser = argparse.ArgumentParser(prog="python -m nccltest.figures", description=__doc__)
     parser.add_argument("page", choices=sorted(_PAGES))
-    parser.add_argument("--trials", type=int, help="trials of each row (locate: 20, judge: 400)")
+    parser.add_argument("--trials", type=int, help="trials of each row (locate: 120, judge: 400)")
     options = parser.parse_args(arguments)
     sys.stdout.write(_PAGES[options.page](options.trials or _TRIALS[options.page]))
     return 0
