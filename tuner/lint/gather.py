@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from ipaddress import ip_interface
 from pathlib import Path
@@ -59,6 +60,8 @@ def hosts(paths: Sequence[Path]) -> tuple[tuple[HostQos, ...], tuple[Source, ...
                 broken.append(Source(label, (model.Finding("unreadable", "", f"is no host's state: {error}"),)))
     return tuple(found), tuple(broken)
 
+
+_LINE = re.compile(r"[^\r\n]+")
 
 _BY_PRIORITY = {
     "ets": ("prio_tc", "tsa", "tc_bw"),
@@ -119,11 +122,16 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
         several = whole if isinstance(whole, list) else [whole]
         yield from ((_label(path, number, len(several)), each) for number, each in enumerate(several, 1))
         return
-    lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) < 2 or isinstance(_parse(lines[0]), ValueError):
+    first = next(_lines(text), "")
+    if isinstance(_parse(first), ValueError):
         yield str(path), whole
         return
-    yield from ((_label(path, number, len(lines)), _parse(line)) for number, line in enumerate(lines, 1))
+    yield from ((f"{path} host {number}", _parse(line)) for number, line in enumerate(_lines(text), 1))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines that are not blank, one at a time: a second copy of a large file would be as large."""
+    return (line for match in _LINE.finditer(text) if (line := match[0]).strip())
 
 
 def _label(path: Path, number: int, count: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from tuner.lint.engine import evaluate
+from tuner.lint.halves import evaluate_on_two
 from tuner.lint.report import Report
 from tuner.lint.rules import RULES
 from tuner.lint.suppress import suppress
@@ -15,6 +15,6 @@ __all__ = ["lint"]
 
 def lint(given: Given, today: date) -> Report:
     """Every rule on everything that was given, without what fabric.yaml accepts today."""
-    report = evaluate(RULES, World(given).subjects())
+    report = evaluate_on_two(RULES, World(given).subjects())
     suppressions = given.fabric.lint.suppressions if given.fabric else ()
     return suppress(report, suppressions, today)
