@@ -83,11 +83,11 @@ def write(bundle: Bundle, folder: Path) -> None:
         _compile(name, Path(source), library)
     for path in bundle.extensions:
         shutil.copy2(path, library / "lib-dynload")
-    for path in map(Path, bundle.libraries):
-        if path.name.startswith(("ld-", "ld64")):
-            shutil.copy2(path, folder / _LINKER)
+    for library_file in map(Path, bundle.libraries):
+        if library_file.name.startswith(("ld-", "ld64")):
+            shutil.copy2(library_file, folder / _LINKER)
         else:
-            _copy_library(path, folder / "lib")
+            _copy_library(library_file, folder / "lib")
 
 
 def _copy_library(path: Path, folder: Path) -> None:
