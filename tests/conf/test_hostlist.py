@@ -83,6 +83,13 @@ def test_the_index_is_the_position_in_the_list() -> None:
     assert index_of("gpu-[001-064]", "gpu-3") is None
 
 
+def test_ten_thousand_hosts_are_found_in_a_list_of_as_many() -> None:
+    before = time.process_time()
+    for number in range(10_000):
+        assert index_of("gpu-[0-9999]", f"gpu-{number}") == number
+    assert time.process_time() - before < 5  # to expand the list each time took a minute
+
+
 ranges = st.tuples(st.integers(0, 200), st.integers(0, 12), st.integers(1, 5), st.integers(1, 4))
 
 
