@@ -55,6 +55,11 @@ def _pick(switch: Switch, sonic: str, others: _Lines) -> str:
     return sonic if switch.platform == "sonic" else others[switch.platform]
 
 
+def _nv_set(path: str, *settings: tuple[str, object]) -> str:
+    """One line for each setting: ``nv set`` takes one."""
+    return "; ".join(f"nv set {path} {name} {value}" for name, value in settings)
+
+
 def dscp_to_tc(switch: Switch, map_name: str, dscp: int, tc: int) -> str:
     """Put a DSCP into a traffic class."""
     return _pick(
@@ -120,8 +125,13 @@ def ecn(switch: Switch, port: Port, queue: int, kmin: int, kmax: int, pmax: floa
         switch,
         sonic_patch((("WRED_PROFILE", "ROCE"), profile), (("QUEUE", f"{port.name}|{queue}", "wred_profile"), "ROCE")),
         {
-            "cumulus": f"nv set qos congestion-control default-global traffic-class {queue} min-threshold {kmin}"
-            f" max-threshold {kmax} probability {pmax:g} ecn enabled",
+            "cumulus": _nv_set(
+                f"qos congestion-control default-global traffic-class {queue}",
+                ("ecn", "enable"),
+                ("min-threshold", kmin),
+                ("max-threshold", kmax),
+                ("probability", max(1, round(pmax))),
+            ),
             "eos": f"interface {name}; tx-queue {queue}; random-detect ecn minimum-threshold {low} kbytes"
             f" maximum-threshold {high} kbytes max-mark-probability {pmax:g}",
             "nxos": f"in the queuing policy: class type queuing c-out-8q-q{queue}; random-detect minimum-threshold"
@@ -159,7 +169,9 @@ def weight(switch: Switch, port: Port, queue: int, share: int) -> str:
             (("QUEUE", f"{port.name}|{queue}", "scheduler"), "scheduler.roce"),
         ),
         {
-            "cumulus": f"nv set qos egress-scheduler default-global traffic-class {queue} mode dwrr bw-percent {share}",
+            "cumulus": _nv_set(
+                f"qos egress-scheduler default-global traffic-class {queue}", ("mode", "dwrr"), ("bw-percent", share)
+            ),
             "eos": f"interface {plain(port.name)}; tx-queue {queue}; bandwidth percent {share}",
             "nxos": f"in the queuing policy: class type queuing c-out-8q-q{queue}; bandwidth remaining percent {share}",
             "dell-sonic": f"qos scheduler-policy ROCE; queue {queue}; type dwrr; weight {share}",

@@ -13,9 +13,11 @@ import pytest
 
 from conf.qos import Qos
 from tests.tuner.lint import big
+from tuner.lint import remedy
 from tuner.lint.report import Finding
 from tuner.lint.run import lint
 from tuner.lint.world import Given
+from tuner.switch.model import Port, Switch
 from tuner.switch.read import read
 
 Config = dict[str, Any]
@@ -153,3 +155,36 @@ def test_the_fix_does_no_harm(rule: str) -> None:
         for finding in found(config):
             config = patched(config, finding.fix)
     assert found(config) == []
+
+
+def typed(lines: str) -> Config:
+    """What NVUE has after these lines: each is one path with one value at its end."""
+    config: Config = {}
+    for line in lines.split("; "):
+        verb, way, *path, name, value = line.split()
+        assert (verb, way) == ("nv", "set")
+        place = config
+        for part in path:
+            place = place.setdefault(part, {})
+        place[name] = value
+    return config
+
+
+def test_lines_for_cumulus_set_one_thing_each_and_mean_what_they_say() -> None:
+    def after(lines: str) -> Switch:
+        config = {**typed(lines), "interface": {"swp1": {"type": "swp"}}}
+        return read("cumulus", "leaf0", {"config.json": json.dumps(config).encode()})
+
+    switch = Switch("leaf0", "cumulus", "config.json")
+    port = Port("swp1")
+    marks = after(remedy.ecn(switch, port, 3, 150_000, 1_500_000, 0.4))
+    queue = marks.ports["swp1"].queue(3)
+    assert queue is not None
+    assert queue.ecn is not None
+    assert (queue.ecn.enabled, queue.ecn.kmin, queue.ecn.kmax, queue.ecn.pmax) == (True, 150_000, 1_500_000, 1)
+    shares = after(remedy.weight(switch, port, 3, 50))
+    queue = shares.ports["swp1"].queue(3)
+    assert queue is not None
+    assert queue.scheduler is not None
+    assert (queue.scheduler.kind, queue.scheduler.weight) == ("dwrr", 50)
+    assert [each.findings for each in (marks, shares)] == [(), ()]
