@@ -1,10 +1,10 @@
 """Notices a rail that is no longer as it was attached: it lost its address, a rule, its link.
 
 The kernel's notifications say when to look, the journal what should be there, and only what is read back counts. It is
-said in the log, in metrics and in ``roceway-agent status``. Put back is only what roceway alone owns and what disturbs
-nobody: rules and routes of a rail whose link is up and whose address is there, three times an hour at most. An address,
-a link, a NIC or an RDMA device that is gone was taken by somebody or broke; giving it back behind the pod's back would
-hide it.
+said in the log, in metrics, to Kubernetes and in ``roceway-agent status``. Put back is only what roceway alone owns and
+what disturbs nobody: rules and routes of a rail whose link is up and whose address is there, three times an hour at
+most. An address, a link, a NIC or an RDMA device that is gone was taken by somebody or broke; giving it back behind the
+pod's back would hide it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from contextlib import suppress
 from typing import Any, Protocol, Self
 
 from cni import gather
+from cni.agent.driftnotices import DriftNotices, Look
 from cni.agent.looper import Looper
+from cni.agent.podevents import Notice, unheard
 from cni.apply import Kernel
 from cni.commands.check import pod_differences
 from cni.lifecycle import is_alive, lock_names, open_store
@@ -30,7 +32,7 @@ from host.lock import hold
 from host.netlink import Route
 from host.netns import Netns
 
-__all__ = ["Drift", "rails_of", "repairable"]
+__all__ = ["Drift", "by_rail", "rails_of", "repairable"]
 
 _PATIENCE = 0.3  # seconds: a change comes as a burst of notifications
 _TRAINING = 5.0
@@ -41,16 +43,26 @@ _log = logging.getLogger("roceway-agent")
 
 
 def rails_of(lines: Iterable[str], steps: Sequence[Step]) -> frozenset[str]:
-    """The rails that differences speak of. Pure. A rule is told by its address."""
+    """The rails that differences speak of. Pure."""
+    return frozenset(by_rail(lines, steps))
+
+
+def by_rail(lines: Iterable[str], steps: Sequence[Step]) -> dict[str, list[str]]:
+    """Differences by the rail that they speak of; without those that speak of none. Pure.
+
+    A rule is told by its address.
+    """
     by_source = {step.prefix.partition("/")[0]: step.rail for step in steps if isinstance(step, AddAddress)}
-    found = set()
+    known = {getattr(step, "rail", "") for step in steps}
+    found: dict[str, list[str]] = {}
     for line in lines:
         rail = line.partition(":")[0]
         if rail == "rule":
             source = line.partition("from ")[2].partition("/")[0]
             rail = by_source.get(source, "")
-        found.add(rail)
-    return frozenset(found - {""})
+        if rail and rail in known:
+            found.setdefault(rail, []).append(line)
+    return found
 
 
 def repairable(steps: Sequence[Step], view: PodView) -> list[Step]:
@@ -116,13 +128,19 @@ class Drift(Looper):
     name = "drift"
 
     def __init__(
-        self, state_dir: str, *, repair: bool, told: Callable[[dict[str, int], Iterable[str], Iterable[str]], None]
+        self,
+        state_dir: str,
+        *,
+        repair: bool,
+        told: Callable[[dict[str, int], Iterable[str], Iterable[str]], None],
+        notice: Callable[[Notice], None] = unheard,
     ) -> None:
         super().__init__()
         self._state_dir = state_dir
         self._repair = repair
         self._told = told
         """Called with rails to pods in which they differ, rails that newly do, and rails that were repaired."""
+        self._notices = DriftNotices(repair=repair, notice=notice)
         self._numbers: dict[int, int] = {}
         self._looked: dict[int, float] = {}
         self._repaired: dict[int, list[float]] = {}
@@ -183,6 +201,7 @@ class Drift(Looper):
         for memory in memories:
             for ident in memory.keys() - here:
                 del memory[ident]
+        self._notices.forget(here)
         self._tell((), ())
 
     def _look(self, attachment: Attachment, now: float) -> None:
@@ -192,7 +211,7 @@ class Drift(Looper):
             return  # it ended meanwhile
         try:
             steps = attachment.steps()
-            lines = self._read(attachment, pod, now)
+            lines = before = self._read(attachment, pod, now)
             fixed = self._mend(attachment, pod, steps, now) if lines and self._repair else []
             if fixed:
                 lines = self._read(attachment, pod, now)
@@ -202,6 +221,10 @@ class Drift(Looper):
         finally:
             pod.close()
         self._compare(attachment, tuple(lines), steps, fixed)
+        gone = [line for line in before if line not in lines] if fixed else []
+        exhausted = len(self._recent(attachment.id, now)) >= _REPAIRS
+        named = attachment.details.get("pod", {})
+        self._notices.look(Look(attachment.id, named, by_rail(lines, steps), by_rail(gone, steps), exhausted))
 
     def _read(self, attachment: Attachment, pod: Netns, now: float) -> list[str]:
         lines = pod_differences(attachment, pod)
@@ -210,7 +233,7 @@ class Drift(Looper):
 
     def _mend(self, attachment: Attachment, pod: Netns, steps: Sequence[Step], now: float) -> list[Step]:
         """Put rules and routes back; what was. Nothing while a verb is at this attachment."""
-        recent = [at for at in self._repaired.get(attachment.id, []) if now - at < _REPAIR_SPAN]
+        recent = self._recent(attachment.id, now)
         if len(recent) >= _REPAIRS:
             return []
         store = open_store(self._state_dir, create=False)
@@ -230,6 +253,10 @@ class Drift(Looper):
             finally:
                 kernel.close()
         return []
+
+    def _recent(self, ident: int, now: float) -> list[float]:
+        """When it was repaired within the last hour."""
+        return [at for at in self._repaired.get(ident, []) if now - at < _REPAIR_SPAN]
 
     def _compare(
         self, attachment: Attachment, lines: tuple[str, ...], steps: Sequence[Step], fixed: Sequence[Step]

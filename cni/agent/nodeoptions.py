@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["METRICS", "arguments", "parse_address"]
+__all__ = ["ACCOUNT", "METRICS", "arguments", "parse_address"]
 
 METRICS = "127.0.0.1:9477"
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where the kubelet mounts a service account."""
 _PORT_MAX = 65535
 
 
@@ -28,6 +30,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     node.add_argument("--no-device-plugin", action="store_true", help="do not offer roceway.io/rail to the kubelet")
     node.add_argument("--no-repair", action="store_true", help="only say what drifted, put nothing back")
+    node.add_argument(
+        "--no-events",
+        action="store_true",
+        help="tell Kubernetes nothing of what happens to pods' rails",
+    )
+    node.add_argument(
+        "--service-account",
+        default=ACCOUNT,
+        metavar="DIR",
+        help="with `token` and `ca.crt`, for Kubernetes events; without them, or without KUBERNETES_SERVICE_HOST, "
+        "there are none (%(default)s)",
+    )
     node.add_argument(
         "--metrics",
         default=METRICS,

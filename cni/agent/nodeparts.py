@@ -12,9 +12,11 @@ from functools import lru_cache
 
 from cni.agent.deviceplugin import DevicePlugin, Node
 from cni.agent.drift import Drift
+from cni.agent.kubeapi import ApiServer
+from cni.agent.kubeevents import Events
 from cni.agent.lookout import Lookout, lookout_of
 from cni.agent.metrics import Metrics
-from cni.agent.nodeoptions import METRICS
+from cni.agent.nodeoptions import ACCOUNT, METRICS
 from cni.agent.noderails import kubelet_dir
 from cni.agent.parts import Finished, Setting
 from cni.agent.reclaim import Reclaimer
@@ -22,7 +24,7 @@ from cni.agent.runtime import Runtime, find
 from conf.errors import ConfigError
 from host.errors import HostError
 
-__all__ = ["RailPlugin", "device_plugin", "drift", "metrics", "reclaim"]
+__all__ = ["RailPlugin", "device_plugin", "drift", "events", "metrics", "reclaim"]
 
 _DEFAULT_RUN_DIR = "/run/roceway/pods"
 
@@ -91,6 +93,20 @@ def metrics(setting: Setting) -> Metrics:
     return _metrics(lookout_of(setting), setting.options.get("metrics") or METRICS)
 
 
+@lru_cache(maxsize=1)
+def _events(node: str, account: str) -> Events:
+    if not account:
+        return Events(None, node, "--no-events")
+    server = ApiServer.of_cluster(os.environ, account)
+    return Events(server, node, f"not in Kubernetes, or no service account at {account}")
+
+
+def events(setting: Setting) -> Events:
+    """For ``cni.agent.parts.PARTS``."""
+    wanted = not setting.options.get("no_events", False)
+    return _events(setting.node, (setting.options.get("service_account") or ACCOUNT) if wanted else "")
+
+
 def reclaim(setting: Setting) -> Reclaimer:
     """For ``cni.agent.parts.PARTS``."""
     counted = metrics(setting).reclaimed
@@ -99,7 +115,9 @@ def reclaim(setting: Setting) -> Reclaimer:
         path = setting.options.get("cri_socket") or find()
         return Runtime(path) if path else None
 
-    return Reclaimer(setting.state_dir, runtime, lambda reason: counted.labels(reason).inc())
+    return Reclaimer(
+        setting.state_dir, runtime, lambda reason: counted.labels(reason).inc(), notice=events(setting).tell
+    )
 
 
 def drift(setting: Setting) -> Drift:
@@ -113,4 +131,5 @@ def drift(setting: Setting) -> Drift:
         for rail in repaired:
             shared.repairs.labels(rail).inc()
 
-    return Drift(setting.state_dir, repair=not setting.options.get("no_repair", False), told=told)
+    repair = not setting.options.get("no_repair", False)
+    return Drift(setting.state_dir, repair=repair, told=told, notice=events(setting).tell)

@@ -18,16 +18,20 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["PARTS", "Finished", "Part", "Setting", "resolve"]
+__all__ = ["OFF", "PARTS", "Finished", "Part", "Setting", "resolve"]
 
 PARTS: tuple[str, ...] = (
     "cni.agent.broker:part",
     "cni.agent.nodeparts:metrics",
     "cni.agent.nodeparts:device_plugin",
+    "cni.agent.nodeparts:events",
     "cni.agent.nodeparts:drift",
     "cni.agent.nodeparts:reclaim",
 )
 """``module:callable``, each ``(Setting) -> Part``; made in this order, stopped in reverse."""
+
+OFF = "off: "
+"""How a part's account begins that has nothing to do here: no problem, but said by ``status``."""
 
 
 class Setting(NamedTuple):
@@ -78,7 +82,10 @@ class Part(Protocol):
         """A request is answered. Called from one thread, in order; must not wait for anything."""
 
     def problem(self) -> str:
-        """Why this part does not do its work now; empty while it does. Shown by ``roceway-agent status``."""
+        """Why this part does not do its work now; empty while it does. Shown by ``roceway-agent status``.
+
+        Begins with OFF where it has none to do.
+        """
 
 
 def resolve(name: str) -> Callable[..., Any]:

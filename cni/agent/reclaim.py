@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 
 from cni.agent.looper import Looper
+from cni.agent.podevents import RECLAIMED, Notice, unheard
 from cni.agent.runtime import Runtime
 from cni.lifecycle import is_alive, lock_names, open_store, release, sweep
 from cni.store import Attachment, Store
@@ -75,12 +76,15 @@ class Reclaimer(Looper):
         state_dir: str,
         runtime: Callable[[], AbstractContextManager[Runtime] | None],
         told: Callable[[str], None],
+        notice: Callable[[Notice], None] = unheard,
     ) -> None:
         super().__init__()
         self._state_dir = state_dir
         self._runtime = runtime
         self._told = told
         """Called with the reason for each attachment reclaimed."""
+        self._notice = notice
+        """Called with what its pod is told by Kubernetes."""
         self._misses = Misses()
 
     def loop(self) -> None:
@@ -121,6 +125,9 @@ class Reclaimer(Looper):
         fields = {"container": attachment.key.container_id, "pod": pod.get("name", ""), "reason": reason}
         _log.warning("reclaimed what a dead pod left", extra={"fields": fields})
         self._told(reason)
+        rails = ", ".join(str(rail["name"]) for rail in attachment.details.get("rails", []))
+        message = f"{rails}: taken back with their addresses, nobody had deleted them ({reason})"
+        self._notice(Notice(pod, RECLAIMED, warning=False, message=message))
 
 
 def _release(store: Store, host: Route, attachment: Attachment) -> bool:

@@ -28,6 +28,7 @@ from cni.agent.metrics import Metrics
 from cni.agent.noderails import NodeRails
 from cni.agent.nodeview import look
 from cni.agent.parts import Finished
+from cni.agent.podevents import Notice
 from cni.agent.reclaim import Reclaimer, is_inhabited
 from cni.agent.runtime import Runtime
 from cni.lifecycle import open_store
@@ -51,6 +52,7 @@ class Told:
         self.counts: dict[str, int] = {}
         self.fresh: list[str] = []
         self.repaired: list[str] = []
+        self.notices: list[Notice] = []
 
     def __call__(self, counts: dict[str, int], fresh: Any, repaired: Any) -> None:
         self.counts = counts
@@ -66,7 +68,7 @@ def told() -> Told:
 @contextmanager
 def watching(host: Host, told: Told, *, repair: bool = False) -> Iterator[Drift]:
     """The part's own turns, in the host's namespace."""
-    drift = Drift(str(host.state), repair=repair, told=told)
+    drift = Drift(str(host.state), repair=repair, told=told, notice=told.notices.append)
     with within(host.ns), AllNamespaces() as ears:
         drift.turn(ears, time.time())  # finds the pods
         drift.turn(ears, time.time())
@@ -153,6 +155,27 @@ def test_rules_and_routes_are_put_back_and_nothing_else(host: Host, pod: Ns, tol
         assert "10.200.0.2" not in pod.ip("addr"), "an address is not given back behind the pod's back"
 
 
+def test_each_drift_and_each_repair_is_noted_for_its_pod(host: Host, pod: Ns, told: Told) -> None:
+    added(host, host.conf(), netns=pod, env={"CNI_ARGS": "K8S_POD_NAMESPACE=ml;K8S_POD_NAME=train-0;K8S_POD_UID=u"})
+    with watching(host, told, repair=True) as drift:
+        pod.ip("rule", "del", "from", "10.200.0.2")
+        turn(drift, 2)
+        pod.ip("addr", "del", "10.201.0.2/24", "dev", "rail1")
+        turn(drift, 3)
+        pod.ip("addr", "add", "10.201.0.2/24", "dev", "rail1")
+        turn(drift, 3)
+    assert {(each.pod["namespace"], each.pod["name"], each.pod["uid"]) for each in told.notices} == {
+        ("ml", "train-0", "u")
+    }
+    short = [(each.reason, each.warning, each.lasts, each.message.partition(":")[0]) for each in told.notices]
+    assert short[0] == ("RailRepaired", False, False, "rail0")
+    assert "from 10.200.0.2/32 lookup 1000 priority 1000, got none (put back)" in told.notices[0].message
+    drifted = [each for each in told.notices if each.reason == "RailDrifted"]
+    assert {each.message.partition(":")[0] for each in drifted} == {"rail1"}
+    assert "address: wanted 10.201.0.2/24, got none" in drifted[0].message
+    assert [each.lasts for each in drifted] == [False] + [True] * (len(drifted) - 1)
+
+
 def test_somebody_who_insists_is_not_fought_for_ever(host: Host, pod: Ns, told: Told) -> None:
     added(host, host.conf(), netns=pod)
     with watching(host, told, repair=True) as drift:
@@ -230,9 +253,11 @@ def runtime() -> Iterator[Cri]:
     shutil.rmtree(folder)
 
 
-def reclaimer(host: Host, runtime: Cri | None) -> tuple[Reclaimer, list[str]]:
+def reclaimer(host: Host, runtime: Cri | None, notices: list[Notice] | None = None) -> tuple[Reclaimer, list[str]]:
     reasons: list[str] = []
-    return Reclaimer(str(host.state), lambda: Runtime(runtime.path) if runtime else None, reasons.append), reasons
+    heard = [] if notices is None else notices
+    connect = lambda: Runtime(runtime.path) if runtime else None  # noqa: E731 - one line, as the part takes it
+    return Reclaimer(str(host.state), connect, reasons.append, notice=heard.append), reasons
 
 
 def looks(host: Host, part: Reclaimer, times: int, *, after: float = 200.0) -> list[str]:
@@ -247,12 +272,16 @@ def looks(host: Host, part: Reclaimer, times: int, *, after: float = 200.0) -> l
 
 def test_a_pod_whose_namespace_is_gone_is_reclaimed_after_three_looks(host: Host, pod: Ns) -> None:
     added(host, host.conf(), netns=pod)
-    part, reasons = reclaimer(host, None)
+    notices: list[Notice] = []
+    part, reasons = reclaimer(host, None, notices)
     pod.delete()
     assert looks(host, part, 2) == []
     assert looks(host, part, 1, after=300.0) == ["c1"]
     assert rows(host) == EMPTY
     assert reasons == ["namespace gone"]
+    (notice,) = notices
+    assert (notice.reason, notice.warning, notice.pod) == ("RailReclaimed", False, {})
+    assert notice.message == "rail0, rail1: taken back with their addresses, nobody had deleted them (namespace gone)"
 
 
 def test_a_namespace_that_the_runtime_has_forgotten_is_reclaimed(host: Host, pod: Ns, runtime: Cri) -> None:

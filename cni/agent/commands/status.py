@@ -9,6 +9,7 @@ from typing import Any
 
 from cni.agent import client
 from cni.agent.commands.run import DEFAULT_SOCKET
+from cni.agent.parts import OFF
 from cni.spec import DEFAULT_STATE_DIR
 from conf.errors import ConfigError
 from host.errors import HostError
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         _show_node(node)
     if not ready:
         return REFUSED
-    wrong = any((told or {}).get("parts", {}).values()) or any(
+    wrong = any(text and not text.startswith(OFF) for text in (told or {}).get("parts", {}).values()) or any(
         rail["problem"] or rail["differences"] for rail in node["rails"]
     )
     return FOUND if wrong else DONE
