@@ -17,6 +17,7 @@ from kubernetes.client import ApiClient
 
 from cni.agent import server
 from cni.agent.commands import run as run_command
+from cni.agent.nodeoptions import ACCOUNT
 from cni.agent.resident import DRAIN
 from cni.cli import _parser
 from tests.world import ROOT
@@ -26,10 +27,17 @@ MANIFEST = ROOT / "conf" / "deploy" / "roceway-agent.yaml"
 
 
 @pytest.fixture(scope="module")
-def manifest() -> Any:
+def documents() -> dict[str, Any]:
+    """Everything of the manifest by its kind."""
+    found = list(yaml.safe_load_all(MANIFEST.read_text()))
+    assert len({each["kind"] for each in found}) == len(found)
+    return {each["kind"]: each for each in found}
+
+
+@pytest.fixture(scope="module")
+def manifest(documents: dict[str, Any]) -> Any:
     """The DaemonSet."""
-    (document,) = yaml.safe_load_all(MANIFEST.read_text())
-    return document
+    return documents["DaemonSet"]
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +52,27 @@ def agent_options(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def test_the_api_knows_every_field(manifest: Any) -> None:
+def test_the_api_knows_every_field(documents: dict[str, Any]) -> None:
     """The client's models drop what they do not know: what comes back must be what went in."""
     client: Any = ApiClient()
-    known = client.sanitize_for_serialization(
-        client.deserialize(json.dumps(manifest), "V1DaemonSet", "application/json")
-    )
-    assert known == manifest
+    for kind, document in documents.items():
+        known = client.sanitize_for_serialization(
+            client.deserialize(json.dumps(document), f"V1{kind}", "application/json")
+        )
+        assert known == document
+
+
+def test_of_the_api_the_agent_may_only_write_events(documents: dict[str, Any], pod: Any) -> None:
+    assert set(documents) == {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DaemonSet"}
+    (rule,) = documents["ClusterRole"]["rules"]
+    assert rule == {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
+    binding, account = documents["ClusterRoleBinding"], documents["ServiceAccount"]
+    assert binding["roleRef"]["name"] == documents["ClusterRole"]["metadata"]["name"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", **account["metadata"]}]
+    assert pod["serviceAccountName"] == account["metadata"]["name"]
+    assert documents["DaemonSet"]["metadata"]["namespace"] == account["metadata"]["namespace"]
+    for verb in rule["verbs"]:
+        assert re.search(rf"- {verb}  # ", MANIFEST.read_text())
 
 
 def test_the_agent_has_the_options_that_it_is_given(pod: Any) -> None:
@@ -72,7 +94,7 @@ def test_every_capability_has_its_why(pod: Any) -> None:
         assert f"# {name.removeprefix('CAP_')}: " in unit
 
 
-def test_nothing_is_privileged_and_nobody_has_a_token(pod: Any) -> None:
+def test_nothing_is_privileged_and_only_the_agent_has_a_token(pod: Any) -> None:
     for container in (*pod["initContainers"], *pod["containers"]):
         context = container["securityContext"]
         assert not context.get("privileged")
@@ -80,6 +102,18 @@ def test_nothing_is_privileged_and_nobody_has_a_token(pod: Any) -> None:
         assert context["capabilities"]["drop"] == ["ALL"]
         assert "memory" in container["resources"]["limits"]
     assert pod["automountServiceAccountToken"] is False
+    mounted = [
+        (container["name"], mount["mountPath"])
+        for container in (*pod["initContainers"], *pod["containers"])
+        for mount in container["volumeMounts"]
+        if mount["name"] == "account"
+    ]
+    assert mounted == [("agent", ACCOUNT)]
+    (volume,) = [volume for volume in pod["volumes"] if "projected" in volume]
+    assert volume["projected"]["defaultMode"] == 0o400
+    paths = [volume["projected"]["sources"][0]["serviceAccountToken"]["path"]]
+    paths += [item["path"] for item in volume["projected"]["sources"][1]["configMap"]["items"]]
+    assert paths == ["token", "ca.crt"]
     assert pod["hostNetwork"]
     assert "hostPID" not in pod
 
