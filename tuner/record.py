@@ -20,6 +20,8 @@ MOST_SHARED = 256
 LARGEST_SHARED = 1024
 """Bytes."""
 
+_AS_IT_IS = frozenset((str, int, float, bool, types.NoneType))
+
 _T = TypeVar("_T")
 
 
@@ -43,13 +45,15 @@ class _WrongError(Exception):
 
 def encode(value: Any) -> Any:
     """A record as JSON values: dataclasses and mappings become objects, tuples become arrays."""
-    if dataclasses.is_dataclass(value):
-        kind: Any = type(value)
-        return {name: encode(getattr(value, name)) for name in _names(kind)}
+    kind: Any = type(value)
+    if kind in _AS_IT_IS:
+        return value
     if isinstance(value, tuple | list):
         return [encode(item) for item in value]
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
+    if hasattr(kind, "__dataclass_fields__"):
+        return {name: encode(getattr(value, name)) for name in _names(kind)}
     return value
 
 

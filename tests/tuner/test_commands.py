@@ -103,6 +103,24 @@ def test_a_folder_of_records_is_judged_whole(tune: Any, file: str, tmp_path: Pat
     assert "--- n1 (now)" in said.out
     assert "n2.json" in said.err
     assert "no entry matches the host elsewhere" in said.err
+    said = tune("verify", "-f", file, "--host", str(folder), "--json")
+    assert said.code == 2
+    assert [each["node"] for each in json.loads(said.out)["hosts"]] == ["n0", "n1"]
+
+
+def test_a_folder_without_records_is_bad_input(tune: Any, file: str, tmp_path: Path) -> None:
+    (tmp_path / "states").mkdir()
+    for words in ((), ("--json",)):
+        said = tune("verify", "-f", file, "--host", str(tmp_path / "states"), *words)
+        assert (said.code, said.out) == (2, "")
+        assert "has no *.json" in said.err
+
+
+def test_machine_output_is_json_where_no_record_could_be_judged(tune: Any, file: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text("{")
+    said = tune("verify", "-f", file, "--host", str(tmp_path / "bad.json"), "--json")
+    assert said.code == 2
+    assert json.loads(said.out) == {"hosts": []}
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"node": "n0", "nics": [{"name": "eth2", "mtu": "x"}]}'])

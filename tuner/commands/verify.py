@@ -29,7 +29,9 @@ What a driver does not show is said on stderr and never counts as right.
 
   roceway-tune verify -f fabric.yaml
   roceway-tune show --json > states/gpu-001.json         on each host, then anywhere:
-  roceway-tune verify -f fabric.yaml --host states/      every *.json of a folder, some 30,000 hosts a minute
+  roceway-tune verify -f fabric.yaml --host states/      every *.json of a folder
+
+10,000 recorded hosts of eight NICs, all of them drifting, took 15 s of one core, 25 s with --json.
 """
 
 
@@ -80,9 +82,9 @@ def _values(judged: _Judged) -> dict[str, Any]:
 def _recorded(options: argparse.Namespace, fabric: Fabric) -> int:
     """Every record is looked at; those that cannot be judged are one error at the end, with all their reasons."""
     findings: list[Finding] = []
-    values: list[dict[str, Any]] = []
+    printed = _Hosts() if options.json else None
     code = unseen = 0
-    for path in _files(options.host):
+    for path in [*_files(options.host)]:  # a folder that is no use is told before anything is printed
         try:
             record = _read(path)
             judged = _judge(offline(fabric, record.node, record))
@@ -90,24 +92,41 @@ def _recorded(options: argparse.Namespace, fabric: Fabric) -> int:
             findings += [Finding(f"{path}{': ' * bool(each.path)}{each.path}", each.message) for each in error.findings]
             continue
         code = max(code, code_of(judged.plans))
-        if options.json:
-            values.append(_values(judged))
+        if printed:
+            printed.add(_values(judged))
         elif judged.text:
             print(judged.text)
         unseen += sum(bool(each.unseen) for each in judged.plans)
         _remark(replace(judged, plans=tuple(replace(each, unseen=()) for each in judged.plans)), f"{record.node} ")
     if unseen:
         print(f"of {unseen} NICs the driver does not show everything; `verify --json` has what", file=sys.stderr)
-    if options.json:
-        print(json.dumps({"hosts": values}, indent=2))
+    if printed:
+        printed.end()
     if findings:
         raise ConfigError("recorded hosts", findings)
     return code
 
 
+class _Hosts:
+    """``{"hosts": […]}`` on stdout, a line for each host as it comes: ten thousand of them need not be held."""
+
+    def __init__(self) -> None:
+        self._before = '{"hosts": [\n'
+
+    def add(self, values: dict[str, Any]) -> None:
+        print(self._before + json.dumps(values), end="")
+        self._before = ",\n"
+
+    def end(self) -> None:
+        print('{"hosts": []}' if self._before != ",\n" else "\n]}")
+
+
 def _files(places: Iterable[Path]) -> Iterator[Path]:
     for place in places:
-        yield from sorted(place.glob("*.json")) if place.is_dir() else [place]
+        found = sorted(place.glob("*.json")) if place.is_dir() else [place]
+        if not found:  # silence would read as "nothing has drifted"
+            raise ConfigError(str(place), [Finding("", "has no *.json")])
+        yield from found
 
 
 def _read(path: Path) -> HostQos:
