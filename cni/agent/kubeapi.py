@@ -73,7 +73,7 @@ class ApiServer:
                 response = connection.getresponse()
                 return _answer(response, response.read(_BODY), token)
         except (OSError, http.client.HTTPException) as error:
-            text = str(error).replace(token, "…") or type(error).__name__
+            text = (getattr(error, "strerror", None) or str(error) or type(error).__name__).replace(token, "…")
             raise HostError("ask", self._place, 0, text[:_TOLD]) from None
         finally:
             connection.close()

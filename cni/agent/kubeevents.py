@@ -90,32 +90,35 @@ class Events(Looper):
                 answer = self._server.send("PATCH", f"{path}/{job.name}", job.body)
         except HostError as error:
             return self._later(str(error))
-        with self._lock:
-            return self._judge(job, answer)
-
-    def _judge(self, job: Job, answer: Answer) -> float:
-        now = time.time()
-        status = answer.status
-        said = f"the API server says {status}: {answer.message}"
-        if status in _DONE or (job.new and status == _CONFLICT):
-            self._ledger.done(job, now)
-        elif status == _NOT_FOUND and not job.new:
-            self._ledger.gone(job)
-        elif _is_ended(job, answer):
-            self._ledger.refused(job, now)  # nobody will look
-        elif status in _MALFORMED:
-            _log.warning("an event was refused: %s", said)
-            self._ledger.refused(job, now)
-        else:  # overload, no permission yet, another server than expected
+        said = f"the API server says {answer.status}: {answer.message}"
+        if not self._settle(job, answer):
             return self._later(said, answer.retry_after)
+        if answer.status in _MALFORMED:
+            _log.warning("an event was refused: %s", said)
         return self._well()
 
+    def _settle(self, job: Job, answer: Answer) -> bool:
+        """Note an answer; False where it is to be tried again: overload, no permission yet, somebody else's words."""
+        now = time.time()
+        with self._lock:
+            if answer.status in _DONE or (job.new and answer.status == _CONFLICT):
+                self._ledger.done(job, now)
+            elif answer.status == _NOT_FOUND and not job.new:
+                self._ledger.gone(job)
+            elif answer.status in _MALFORMED or _is_ended(job, answer):
+                self._ledger.refused(job, now)
+            else:
+                return False
+        return True
+
     def _well(self) -> float:
+        with self._lock:
+            dropped, self._ledger.dropped = self._ledger.dropped, 0
         if self.account:
             _log.info("events are told again")
-        if self._ledger.dropped:
-            _log.warning("events were dropped, too many were waiting: %d", self._ledger.dropped)
-        self.account, self._delay, self._ledger.dropped = "", 0.0, 0
+        if dropped:
+            _log.warning("events were dropped, too many were waiting: %d", dropped)
+        self.account, self._delay = "", 0.0
         return 0.0
 
     def _later(self, account: str, seconds: float | None = None) -> float:
