@@ -87,8 +87,12 @@ def run(options: argparse.Namespace) -> int:
     """Lint and report. 1 where a finding is at or above ``--fail-on``."""
     if options.fabric is None and not (options.switch or options.host_state or options.live):
         raise ConfigError("lint", [Finding("", "nothing to look at: -f fabric.yaml, --switch, --host-state or --live")])
+    _writable(options)
     with _uncollected():
         given = _given(options, load(options.fabric) if options.fabric else None)
+        if not (given.switches or given.hosts or given.broken):  # "nothing found" would be true, and read as "fine"
+            why = "nothing to look at: no switch in it has a source; give --switch, --host-state or --live"
+            raise ConfigError(str(options.fabric), [Finding("switches", why)])
         report = lint(given, _today())
     _write(options, report, given)
     if options.json:
@@ -98,6 +102,17 @@ def run(options: argparse.Namespace) -> int:
         show(report, Console(width=width, highlight=False, soft_wrap=False), every_place=options.all)
     worst = report.worst()
     return FOUND if worst is not None and worst >= Severity[options.fail_on.upper()] else DONE
+
+
+def _writable(options: argparse.Namespace) -> None:
+    """ConfigError for a file that cannot be written, before minutes of reading and not after."""
+    findings = [
+        Finding(option, f"{path} {'is a folder' if path.is_dir() else 'is in no folder that exists'}")
+        for option, path in (("--sarif", options.sarif), ("--html", options.html))
+        if path and (path.is_dir() or not path.parent.is_dir())
+    ]
+    if findings:
+        raise ConfigError("lint", findings)
 
 
 @contextmanager

@@ -45,7 +45,8 @@ def hosts(paths: Sequence[Path]) -> tuple[tuple[HostQos, ...], tuple[Source, ...
     """Recorded hosts, and what could not be read of them.
 
     A file has one host as ``roceway-tune show --json`` prints it, a list of hosts, or one host per line; a folder
-    stands for its ``*.json`` files. A broken host costs itself alone. ConfigError for a path that is not there.
+    stands for its ``*.json`` files. A broken host costs itself alone. ConfigError for a path that is not there, and for
+    a folder without such files.
     """
     found: list[HostQos] = []
     broken: list[Source] = []
@@ -96,7 +97,10 @@ def _sane(host: HostQos) -> HostQos:
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
-            yield from sorted(path.glob("*.json"))
+            found = sorted(path.glob("*.json"))
+            if not found:  # silence would read as "nothing is wrong"
+                raise ConfigError(str(path), [Finding("", "has no *.json; name other files one by one")])
+            yield from found
         elif path.is_file():
             yield path
         else:

@@ -23,15 +23,15 @@ def show(report: Report, console: Console, *, every_place: bool = False) -> None
         console.print(_findings(report.findings, every_place))
         console.print()
         for finding in report.findings:
-            console.print(_line(f"{finding.rule}  {_places(finding, 1)[0]}", "bold"))
+            console.print(_line(f"{finding.rule}  {_places(finding, 1)[0]}", "bold"), soft_wrap=True)
             console.print(Text(_clean(f"  {finding.fix}")), soft_wrap=True)  # one line: it will be copied
         console.print()
     for accepted in report.suppressed:
         text = f"accepted until {accepted.expires}: {accepted.finding.rule} at {len(accepted.finding.where)} places"
-        console.print(_line(f"{text} ({accepted.reason})"))
+        console.print(_line(f"{text} ({accepted.reason})"), soft_wrap=True)
     for line in gap_lines(report.gaps):
-        console.print(_line(line))
-    console.print(_line(summary(report), "bold"))
+        console.print(_line(line), soft_wrap=True)
+    console.print(_line(summary(report), "bold"), soft_wrap=True)
 
 
 def _findings(findings: Sequence[Finding], every_place: bool) -> Table:

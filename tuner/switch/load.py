@@ -38,7 +38,7 @@ def load(described: Described, base: Path) -> Switch | None:
     try:
         documents = _fetch(described, base)
     except HostError as error:
-        return read.unreadable(described.platform, described.name, _source(described), str(error), **known)
+        return read.unreadable(described.platform, described.name, _source(described), _why(error), **known)
     return read.read(described.platform, described.name, documents, **known)
 
 
@@ -68,6 +68,12 @@ def parse_option(text: str) -> tuple[Platform, Path]:
         wanted = f"is not PLATFORM:FILE, with one of {', '.join(read.PLATFORMS)} for the platform"
         raise ConfigError("--switch", [Finding("", f"{text} {wanted}")])
     return platform, Path(path)
+
+
+def _why(error: HostError) -> str:
+    """Without the file's name, which is the finding's place: a folder that is not there is one cause, not 512."""
+    file_error = error.operation == "read" and error.errno
+    return f"cannot be read: {os.strerror(error.errno)}" if file_error else str(error)
 
 
 def _source(described: Described) -> str:

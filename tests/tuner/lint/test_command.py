@@ -211,9 +211,9 @@ def test_reports_are_written_beside_what_is_printed(folder: Path, capsys: pytest
 
 def test_a_report_that_cannot_be_written_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = put(folder, "leaf0.json", WELL)
-    code, _, err = called(capsys, "--switch", f"sonic:{name}", "--html", "no/such/folder/lint.html")
+    code, _, err = called(capsys, "--switch", f"sonic:{name}", "--html", "/proc/lint.html")
     assert code == 3
-    assert "no/such/folder/lint.html" in err
+    assert "/proc/lint.html" in err
 
 
 def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,3 +230,38 @@ def test_two_readings_of_a_host_are_one_host_and_a_rate(folder: Path, capsys: py
     second["nics"][0]["counters"]["rx_pause_us"] = [0, 0, 0, 5_000_000, 0, 0, 0, 0]
     found = findings(capsys, "--host-state", put(folder, "b.json", second), put(folder, "a.json", first))
     assert [each["evidence"] for each in found] == ["priority 3 was paused by the switch 50% of the time"]
+
+
+def test_nothing_to_look_at_is_an_error_and_not_fine(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = called(capsys, "-f", put(folder, "fabric.yaml", FABRIC))
+    assert (code, out) == (2, "")
+    assert "no switch in it has a source; give --switch, --host-state or --live" in err
+    (folder / "hosts").mkdir()
+    code, out, err = called(capsys, "--host-state", "hosts")
+    assert (code, out) == (2, "")
+    assert "has no *.json" in err
+
+
+@pytest.mark.parametrize("option", ["--sarif", "--html"])
+def test_where_a_file_cannot_be_written_is_told_before_reading(
+    folder: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    source = "sonic:" + put(folder, "leaf0.json", WELL)
+    for path, why in (("nosuch/x", "is in no folder that exists"), (str(folder), "is a folder")):
+        code, out, err = called(capsys, "--switch", source, option, path)
+        assert (code, out) == (2, "")
+        assert f"{option}: {path} {why}" in err
+
+
+def test_a_folder_of_switches_that_is_not_there_is_one_cause(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small(folder)
+    for rail in (0, 1):
+        (folder / f"leaf-r{rail}.json").unlink()
+    (finding,) = (each for each in findings(capsys, "-f", "fabric.yaml") if each["rule"] == "READ")
+    assert finding["evidence"] == "cannot be read: No such file or directory"
+    assert finding["where"] == ["leaf-r0 leaf-r0.json", "leaf-r1 leaf-r1.json"]
+
+
+def test_a_line_is_a_line_for_grep(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = called(capsys, "--switch", "sonic:" + put(folder, "leaf0.json", WELL))
+    assert all(line.startswith(("not evaluated", "nothing found")) for line in out.splitlines())
