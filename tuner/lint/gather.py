@@ -114,8 +114,11 @@ def _items(path: Path) -> Iterator[tuple[str, Any]]:
             yield str(path), ValueError(f"is larger than {MAX_BYTES >> 20} MiB")
             return
         text = path.read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        yield str(path), ValueError(f"cannot be read: {error}")
+    except OSError as error:
+        yield str(path), ValueError(f"cannot be read: {error.strerror}")
+        return
+    except UnicodeDecodeError as error:
+        yield str(path), ValueError(f"is not UTF-8 text (byte {error.start})")
         return
     printed = read_host(text, path.stem)
     if printed is not None:
@@ -148,5 +151,7 @@ def _parse(text: str) -> Any:
         return json.loads(text)
     except RecursionError:
         return ValueError("is nested too deeply")
-    except ValueError as error:
-        return ValueError(f"is not JSON: {error}")
+    except json.JSONDecodeError as error:
+        return ValueError(f"is neither JSON ({error}) nor what mlnx_qos, dcb or niccli print")
+    except ValueError:  # Python's limit, told in words for programmers
+        return ValueError("has a number of more than 4300 digits")

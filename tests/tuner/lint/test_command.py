@@ -265,3 +265,20 @@ def test_a_folder_of_switches_that_is_not_there_is_one_cause(folder: Path, capsy
 def test_a_line_is_a_line_for_grep(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = called(capsys, "--switch", "sonic:" + put(folder, "leaf0.json", WELL))
     assert all(line.startswith(("not evaluated", "nothing found")) for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"root:x:0:0:root:/root:/bin/bash", "nor what mlnx_qos, dcb or niccli print"),
+        (b'{"node": "\xe9"}', "is not UTF-8 text (byte 10)"),
+        (b'{"node": 1' + b"0" * 5000 + b"}", "has a number of more than 4300 digits"),
+    ],
+)
+def test_a_host_s_file_that_is_none_says_why(
+    folder: Path, capsys: pytest.CaptureFixture[str], content: bytes, why: str
+) -> None:
+    (folder / "host.json").write_bytes(content)
+    (finding,) = findings(capsys, "--host-state", "host.json")
+    assert (finding["rule"], finding["where"]) == ("READ", ["host.json"])
+    assert why in finding["evidence"]
