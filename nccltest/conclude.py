@@ -10,6 +10,7 @@ from statistics import median
 
 from conf.fabric import Fabric
 from conf.hostlist import expand
+from nccltest.causes import Cause, causes
 from nccltest.expect import expected_busbw
 from nccltest.history import History
 from nccltest.judge import Before, Expected, Judgement, Series, bad, group_key, judge, parted, series_of
@@ -30,6 +31,8 @@ class Conclusion:
     measurements: tuple[Measurement, ...]
     judgements: tuple[Judgement, ...]
     verdict: Verdict
+    causes: tuple[Cause, ...] = ()
+    """What may be behind each suspect, and what NCCL's log objects to."""
 
     @property
     def healthy(self) -> bool:
@@ -50,7 +53,9 @@ def conclude(
     settled = _settled(measurements)
     verdict = locate(settled, cabling, _own_past(settled, judgements))
     began = max((one.time for one in measurements), default=0.0)
-    return Conclusion(name, began, tuple(measurements), judgements, verdict)
+    priority = fabric.qos.lossless.priority if fabric else None
+    why = causes(verdict, measurements, cabling, priority)
+    return Conclusion(name, began, tuple(measurements), judgements, verdict, why)
 
 
 def by_run(measurements: Sequence[Measurement]) -> list[tuple[Measurement, ...]]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from nccltest.causes import to_json as cause_to_json
 from nccltest.conclude import Conclusion
 from nccltest.judge import Judgement
 from nccltest.locate.names import fold
@@ -22,7 +23,7 @@ _TESTED = ("ok", "wrong-data", "failed", "timeout", "incomplete")
 
 
 def summary(conclusion: Conclusion) -> dict[str, Any]:
-    """``{"schedule", "time", "nodes", "statuses", "classes", "locate"}``, JSON values.
+    """``{"schedule", "time", "nodes", "statuses", "classes", "locate", "causes"}``, JSON values.
 
     ``nodes``: who was tested, folded.
 
@@ -40,6 +41,7 @@ def summary(conclusion: Conclusion) -> dict[str, Any]:
         "statuses": dict(Counter(each.status for each in conclusion.judgements)),
         "classes": [_class(*key, each) for key, each in sorted(classes.items())[:_MOST_CLASSES]],
         "locate": to_json(conclusion.verdict),
+        "causes": [cause_to_json(each) for each in conclusion.causes],
     }
 
 

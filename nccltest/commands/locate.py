@@ -9,6 +9,8 @@ from pathlib import Path
 
 from conf.errors import ConfigError, Finding
 from conf.fabric import load
+from nccltest.causes import causes
+from nccltest.causes import to_json as cause_to_json
 from nccltest.locate.cabling import Cabling, from_fabric
 from nccltest.locate.verdict import locate, to_json
 from nccltest.model import Measurement, read_measurements
@@ -38,14 +40,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """0: healthy. 1: something is slow."""
-    cabling = from_fabric(load(options.fabric)) if options.fabric else Cabling({})
-    verdict = locate(read(options.file), cabling)
+    fabric = load(options.fabric) if options.fabric else None
+    cabling = from_fabric(fabric) if fabric else Cabling({})
+    measurements = read(options.file)
+    verdict = locate(measurements, cabling)
+    why = causes(verdict, measurements, cabling, fabric.qos.lossless.priority if fabric else None)
     if options.json:
-        print(json.dumps(to_json(verdict), ensure_ascii=False))
+        print(json.dumps({**to_json(verdict), "causes": [cause_to_json(each) for each in why]}, ensure_ascii=False))
     else:
         from nccltest.report.terminal import show, verdict_table  # --json needs no rich
 
-        show(verdict_table(verdict))
+        show(verdict_table(verdict, why))
     return DONE if verdict.verdict == "healthy" else FOUND
 
 

@@ -37,6 +37,14 @@ class Touched:
     failed: int
     wrong: int
 
+    @property
+    def only_large(self) -> bool:
+        """Good while buffers hold, bad beyond: a class that is not lossless."""
+        large = self.size >= _LARGE
+        if not large.any() or large.all():
+            return False
+        return bool(self.slow[large].mean() > 0.7 and self.slow[~large].mean() < 0.3)
+
     @classmethod
     def of(cls, evidence: Evidence, level: Levels, touched: Ints, others: Set[int]) -> Touched:
         """Out of all evidence."""
@@ -74,14 +82,10 @@ def _extent(touched: Touched, level: Levels) -> str:
 
 
 def _sizes(touched: Touched) -> str:
-    """Good while buffers hold, bad beyond: a class that is not lossless."""
-    large = touched.size >= _LARGE
-    if not large.any() or large.all():
+    if not touched.only_large:
         return ""
-    if touched.slow[large].mean() > 0.7 and touched.slow[~large].mean() < 0.3:
-        least = format_bytes(int(touched.size[large].min()))
-        return f"only from {least} up: the lossless class loses packets (PFC, ECN; roceway-tune lint)"
-    return ""
+    least = format_bytes(int(touched.size[touched.size >= _LARGE].min()))
+    return f"only from {least} up: the lossless class loses packets (PFC, ECN; roceway-tune lint)"
 
 
 def _lost_rail(key: Key, ratio: float) -> str:

@@ -48,6 +48,8 @@ class Suspect:
     """Suspects of one fault have one number, from 1: they are its ambiguity set."""
     share: float = 1.0
     """Share of the measurements through it that are slow; less than 1: it comes and goes, or it is one path of many."""
+    only_large: bool = False
+    """Well below 4 GiB, slow from there on."""
 
     @property
     def sure(self) -> bool:
@@ -141,7 +143,8 @@ def _suspect(number: int, fault: Fault, chance: float, case: _Case, explained: f
     touched = Touched.of(case.evidence, case.level, case.hypotheses.touches(fault.candidate), explained)
     ratio = 0.0 if fault.ceiling <= DEAD + 0.01 else exp(fault.ceiling)
     kind: Any = "node" if key.kind == "inside" else key.kind
-    return Suspect(kind, key.id, chance, ratio, story(key, touched, case.level, ratio), number, fault.share)
+    evidence = story(key, touched, case.level, ratio)
+    return Suspect(kind, key.id, chance, ratio, evidence, number, fault.share, touched.only_large)
 
 
 def _all_slow(case: _Case, cabling: Cabling, number: int) -> list[Suspect]:

@@ -10,13 +10,14 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from conf.units import format_bytes
+from nccltest.causes import moved
 from nccltest.conclude import Conclusion
 from nccltest.history import History
 from nccltest.judge import Judgement, Series, bad
 from nccltest.locate.cabling import Cabling
 from nccltest.model import Measurement
 from nccltest.report.chart import Trend, heatmap, trend
-from nccltest.report.terminal import headline, name_of, when
+from nccltest.report.terminal import headline, name_of, place_of, when
 
 __all__ = ["page"]
 
@@ -42,6 +43,7 @@ def page(conclusion: Conclusion, cabling: Cabling, history: History | None, smal
     )
     environment.filters["size"] = format_bytes
     environment.filters["name"] = name_of
+    environment.filters["place"] = place_of
     told = bad(conclusion.judgements)
     return environment.get_template("page.html").render(
         run=conclusion,
@@ -73,16 +75,15 @@ def _title(series: Series) -> str:
 
 def _counters(measurements: Sequence[Measurement]) -> list[_Moved]:
     """What moved on each NIC, summed over the run; bytes and packets, which always do, left out."""
-    total: dict[tuple[str, str], int] = {}
-    seen: Counter[tuple[str, str]] = Counter()
-    for delta in (each for one in measurements for each in one.counters):
-        if delta.name.endswith(("_bytes", "_packets")):
-            continue
-        key = (f"{delta.node}/{delta.rail}", delta.name)
-        total[key] = total.get(key, 0) + delta.value
-        seen[key] += 1
-    moved = [_Moved(where, name, value, seen[where, name]) for (where, name), value in total.items() if value]
-    return sorted(moved, key=lambda each: (-abs(each.value), each.where, each.name))
+    rounds = {(one.schedule, one.round, one.members): one.counters for one in measurements}
+    groups = Counter((delta.node, delta.rail, delta.name) for told in rounds.values() for delta in told)
+    listed = [
+        _Moved(f"{node}/{rail}", name, value, groups[node, rail, name])
+        for (node, rail), counts in moved(measurements).items()
+        for name, value in counts.items()
+        if value and not name.endswith(("_bytes", "_packets"))
+    ]
+    return sorted(listed, key=lambda each: (-abs(each.value), each.where, each.name))
 
 
 def _remarks(measurements: Sequence[Measurement]) -> list[tuple[Any, int]]:

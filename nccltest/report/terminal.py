@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from rich.console import Console, Group, RenderableType
@@ -10,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from conf.units import format_bytes
+from nccltest.causes import Cause
 from nccltest.conclude import Conclusion
 from nccltest.judge import Judgement, bad
 from nccltest.locate.verdict import Suspect, Verdict
 
-__all__ = ["conclusion_table", "headline", "name_of", "show", "verdict_table", "when"]
+__all__ = ["conclusion_table", "headline", "name_of", "place_of", "show", "verdict_table", "when"]
 
 _MOST_ROWS = 40
 _NAMES = {"nic": "NIC", "uplink": "uplink of", "global": "everything"}
@@ -30,11 +32,13 @@ def when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC") if seconds else "time unknown"
 
 
-def verdict_table(verdict: Verdict) -> RenderableType:
-    """The verdict in a sentence, its suspects in a table, and what else is worth knowing."""
+def verdict_table(verdict: Verdict, causes: Sequence[Cause] = ()) -> RenderableType:
+    """The verdict in a sentence, its suspects in a table, what may be behind them, and what else is worth knowing."""
     parts: list[RenderableType] = [Text(headline(verdict))]
     if verdict.suspects:
         parts.append(_suspects(verdict.suspects))
+    if causes:
+        parts.append(_causes(causes))
     if verdict.unexplained:
         parts.append(Text(_strange(verdict)))
     parts += [Text(f"note: {note}") for note in verdict.notes]
@@ -49,7 +53,7 @@ def conclusion_table(conclusion: Conclusion) -> RenderableType:
         parts.append(_judgements(told[:_MOST_ROWS]))
     if len(told) > _MOST_ROWS:
         parts.append(Text(f"… and {len(told) - _MOST_ROWS} more (--json tells all)"))
-    return Group(*parts, verdict_table(conclusion.verdict))
+    return Group(*parts, verdict_table(conclusion.verdict, conclusion.causes))
 
 
 def _summary(conclusion: Conclusion) -> str:
@@ -119,6 +123,22 @@ def _suspects(suspects: tuple[Suspect, ...]) -> Table:
         cells = (str(each.fault), name_of(each), _percent(each.confidence), left, each.evidence)
         table.add_row(*(Text(cell) for cell in cells))  # names are other people's input: no markup
     return table
+
+
+def _causes(causes: Sequence[Cause]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column("fault", justify="right")
+    for column in ("probable cause", "seen", "look at", "next"):
+        table.add_column(column, overflow="fold")
+    for each in causes:
+        cells = (place_of(each), each.cause or "not known", each.evidence, ", ".join(each.look), each.next)
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def place_of(cause: Cause) -> str:
+    """The number of the fault; for what a log says, where it says so."""
+    return str(cause.fault) if cause.fault else cause.id
 
 
 def _percent(confidence: float) -> str:
