@@ -26,11 +26,11 @@ class _Tally:
         self.lacking = 0
         self.subjects = 0
 
-    def look(self, subjects: Iterable[object]) -> None:
+    def look(self, subjects: Sequence[object]) -> None:
         """The inner loop of a run: hundreds of thousands of subjects, nearly all of which yield nothing."""
         check = self.rule.check
+        self.subjects += len(subjects)
         for subject in subjects:
-            self.subjects += 1
             try:
                 verdicts: list[Hit | Missing] = [*check(subject)]
             except Exception as error:  # noqa: BLE001 - one strange switch or host must not end a run over thousands
