@@ -15,10 +15,11 @@ from nccltest.expect import expected_busbw
 from nccltest.history import History
 from nccltest.judge import Before, Expected, Judgement, Series, bad, group_key, judge, parted, series_of
 from nccltest.locate.cabling import Cabling, from_fabric
+from nccltest.locate.levels import USUAL_NOISE
 from nccltest.locate.verdict import Verdict, locate
 from nccltest.model import Measurement, write_measurements
 
-__all__ = ["Conclusion", "by_run", "conclude", "line_rate"]
+__all__ = ["Conclusion", "by_run", "conclude", "line_rate", "settled"]
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ def conclude(
     smallest = fabric.probe.threshold / 100 if fabric else 0.04
     judgements = judge(measurements, past, expected=expected, smallest=smallest)
     cabling = from_fabric(fabric) if fabric else Cabling({})
-    settled = _settled(measurements)
-    verdict = locate(settled, cabling, _own_past(settled, judgements))
+    evidence = settled(measurements)
+    verdict = locate(evidence, cabling, _own_past(evidence, judgements), _noise(judgements))
     began = max((one.time for one in measurements), default=0.0)
     priority = fabric.qos.lossless.priority if fabric else None
     why = causes(verdict, measurements, cabling, priority)
@@ -89,14 +90,20 @@ def _name(measurements: Sequence[Measurement]) -> str:
     return names[0] if names else sha256(write_measurements(measurements).encode()).hexdigest()[:16]
 
 
-def _settled(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """What was measured again counts once, with the median of the repeats: a stray value blames nobody."""
+def settled(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """One run's evidence. What was measured again counts once, with the median of the repeats: a stray value blames
+    nobody."""
     first, again = parted(measurements)
-    settled = []
+    made = []
     for one in first:
         repeats = [each.busbw for each in again.get(group_key(one), ()) if each.status == "ok" and each.busbw]
-        settled.append(replace(one, busbw=median(repeats)) if repeats and one.status == "ok" else one)
-    return settled
+        made.append(replace(one, busbw=median(repeats)) if repeats and one.status == "ok" else one)
+    return made
+
+
+def _noise(judgements: Sequence[Judgement]) -> float:
+    """Of one healthy measurement, as the past tells it: four nodes' pairs are too few to tell it themselves."""
+    return median([each.noise_pct / 100 for each in judgements if each.noise_pct] or [USUAL_NOISE])
 
 
 def _own_past(measurements: Sequence[Measurement], judgements: Sequence[Judgement]) -> list[float | None]:

@@ -88,6 +88,8 @@ class Judgement:
     """Past values behind the baseline."""
     change_pct: float | None = None
     z: float | None = None
+    noise_pct: float | None = None
+    """Standard deviation of one healthy value of the series, percent."""
     limit_pct: float | None = None
     """The loss from which it is an alarm, percent."""
     confirmed: bool = False
@@ -205,6 +207,7 @@ def _one(
         runs=usual.count,
         change_pct=100 * (exp(value - usual.centre) - 1),
         z=usual.z(value),
+        noise_pct=100 * usual.sigma,
         limit_pct=100 * (1 - exp(-max(smallest, 4 * usual.sigma))),
     )
     repeats = [log(each.busbw) for each in again if each.status == "ok" and each.busbw]
@@ -329,6 +332,7 @@ def to_json(judgement: Judgement) -> dict[str, Any]:
         "busbw": _rounded(judgement.busbw, 4),
         "baseline": _rounded(judgement.baseline, 4),
         "runs": judgement.runs,
+        "noise_pct": _rounded(judgement.noise_pct, 2),
         "limit_pct": _rounded(judgement.limit_pct, 2),
         "of_line_pct": _rounded(judgement.of_line_pct, 1),
         "reason": judgement.reason,

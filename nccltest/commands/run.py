@@ -21,7 +21,7 @@ from conf.hostlist import expand
 from conf.node import node_names
 from conf.probe import Purpose
 from nccltest.commands.judge import history_option
-from nccltest.conclude import conclude
+from nccltest.conclude import by_run, conclude, settled
 from nccltest.detector import CONFIRMATIONS
 from nccltest.history import History
 from nccltest.judge import to_confirm
@@ -214,7 +214,8 @@ def planned(choice: Choice, now: float) -> Plan:
 
 def _still_suspected(told: Sequence[Measurement], choice: Choice, now: float) -> tuple[Suspicion, ...]:
     """What the evidence of the last days points at, taken together."""
-    fresh = [each for each in told if now - each.time < _EVIDENCE and each.purpose != "confirm"]
+    late = [each for each in told if now - each.time < _EVIDENCE]
+    fresh = [each for run in by_run(late) for each in settled(run)]
     if "follow-up" not in choice.policy.purposes or not fresh:
         return ()
     verdict = locate(fresh, choice.cabling)

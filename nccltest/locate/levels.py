@@ -8,7 +8,10 @@ import numpy as np
 
 from nccltest.locate.evidence import DEAD, Evidence, Flags, Floats
 
-__all__ = ["Levels", "levels"]
+__all__ = ["USUAL_NOISE", "Levels", "levels"]
+
+USUAL_NOISE = 0.015
+"""Standard deviation of a healthy measurement where nothing tells it: recorded logs have 0.2 to 1.5 %."""
 
 _FEWEST = 2
 """Different groups of one kind below which they say nothing about what is normal."""
@@ -35,12 +38,15 @@ class Levels:
     """Kind -> normal level, as log_bandwidth; NaN where nothing tells it."""
 
 
-def levels(evidence: Evidence, before: Levels | None = None, healthy: Flags | None = None) -> Levels:
+def levels(
+    evidence: Evidence, before: Levels | None = None, healthy: Flags | None = None, usual: float = USUAL_NOISE
+) -> Levels:
     """Centre every kind on its healthy measurements.
 
     A median would fail once most pairs are slow (a leaf of two, an uplink of two): the search starts at the upper
     quartile over all rails and settles on the median of what is near it. A second time, ``healthy`` are those that no
-    assumed fault touches; a kind that has too few of them keeps the centre of ``before``.
+    assumed fault touches; a kind that has too few of them keeps the centre of ``before``. ``usual``: the noise (log) of
+    a run that is too small to tell its own.
     """
     chosen = np.ones(len(evidence), dtype=bool) if healthy is None else healthy
     deviation = np.full(len(evidence), np.nan)
@@ -58,7 +64,7 @@ def levels(evidence: Evidence, before: Levels | None = None, healthy: Flags | No
         deviation[evidence.kind == kind] = np.nan
         del spreads[kind]
     deviation[np.isnan(evidence.log_bandwidth)] = DEAD
-    noise = _pooled(list(spreads.values()))
+    noise = _pooled(list(spreads.values()), usual)
     own = ~np.isnan(evidence.expected)
     smallest = np.where(own, max(0.04, 4 * noise), max(0.08, 4 * noise))
     return Levels(np.clip(deviation, DEAD, 0.3), noise, smallest, centres)
@@ -99,9 +105,9 @@ def _upper_mode(values: Floats) -> tuple[float, float, int]:
     return centre, spread, len(near)
 
 
-def _pooled(spreads: list[tuple[int, float]]) -> float:
+def _pooled(spreads: list[tuple[int, float]], usual: float) -> float:
     counted = [(count, spread) for count, spread in spreads if count >= _ENOUGH]
     if not counted:
-        return 0.015
+        return float(np.clip(usual, *_NOISE))
     mean = np.sqrt(np.average([s * s for _, s in counted], weights=[c for c, _ in counted]))
     return float(np.clip(mean, *_NOISE))

@@ -14,7 +14,7 @@ from nccltest.locate.evidence import DEAD, Evidence, gather
 from nccltest.locate.fit import Fault, Model
 from nccltest.locate.groups import guesses
 from nccltest.locate.hypotheses import Hypotheses, build, healthy_mask
-from nccltest.locate.levels import Levels, levels
+from nccltest.locate.levels import USUAL_NOISE, Levels, levels
 from nccltest.locate.story import Touched, story
 from nccltest.model import Measurement
 
@@ -78,25 +78,27 @@ def locate(
     measurements: Sequence[Measurement],
     cabling: Cabling = _NO_TOPOLOGY,
     expected: Sequence[float | None] | None = None,
+    noise: float = USUAL_NOISE,
 ) -> Verdict:
     """Name what is slow.
 
     ``cabling`` makes leaves, uplinks and spines nameable; without it they are guessed from the pairs. ``expected``
     gives for each measurement the bandwidth (GB/s) that this group used to have, None where unknown: against its own
     past a loss of 4 % counts, against its neighbours 8 %, and only the first can tell that everything became slow.
+    ``noise``: standard deviation of one healthy measurement, relative, for a run of fewer than eight groups.
     """
     evidence = gather(measurements, cabling, expected)
     if not len(evidence):
         return Verdict("healthy", (), 0, (), 0.0, ("nothing was measured",))
     hypotheses = build(evidence, cabling)
-    level = levels(evidence)
+    level = levels(evidence, usual=noise)
     if not cabling.leaf:
         hypotheses = hypotheses.extended(guesses(evidence, level.deviation, level.smallest))
     case = _Case(evidence, level, hypotheses)
     faults = case.model.select()
     if faults:  # what is normal, once more without what is blamed
         healthy = healthy_mask(len(evidence), hypotheses, (fault.candidate for fault in faults))
-        case = _Case(evidence, levels(evidence, level, healthy), hypotheses)
+        case = _Case(evidence, levels(evidence, level, healthy, noise), hypotheses)
         faults = case.model.select()
     return _verdict(case, faults, cabling)
 
