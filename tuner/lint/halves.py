@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -41,6 +42,9 @@ def evaluate_on_two(rules: Sequence[Rule], subjects: _Subjects) -> Report:
     try:
         here = evaluate([rule for rule in rules if rule not in apart], subjects)
         there = _receive(receive)
+    except BaseException:
+        child.kill()  # its report is wanted no more
+        raise
     finally:
         receive.close()
         child.join()
@@ -48,6 +52,7 @@ def evaluate_on_two(rules: Sequence[Rule], subjects: _Subjects) -> Report:
 
 
 def _send(to: Connection, rules: Sequence[Rule], subjects: _Subjects) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches both; one of them says so
     to.send(evaluate(rules, subjects))
 
 

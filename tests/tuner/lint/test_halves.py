@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import pytest
 
 from tests.tuner.lint import big
+from tests.world import ROOT
 from tuner.lint import halves
 from tuner.lint.engine import evaluate
 from tuner.lint.rule import Rule, Scope, Severity, Verdict, rule
@@ -55,6 +60,37 @@ def elsewhere(me: int) -> Callable[[object], Verdict]:
 def test_host_rules_are_looked_at_here_when_the_other_process_dies(subjects: Subjects, two_cores: None) -> None:
     rules = (declared(elsewhere(os.getpid())), *RULES)
     assert halves.evaluate_on_two(rules, subjects) == evaluate(rules, subjects)
+
+
+_SLOW = """
+import time
+from tests.tuner.lint import big
+from tests.tuner.lint.test_halves import declared
+from tuner.lint.halves import evaluate_on_two
+from tuner.lint.world import World
+
+def check(_at):
+    print("looking", flush=True)
+    time.sleep(30)
+
+evaluate_on_two((declared(check),), World(big.planted(64)).subjects())
+"""
+
+
+def test_an_interrupt_ends_both_and_is_told_once(two_cores: None) -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", _SLOW], cwd=ROOT, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as running:
+        try:
+            assert running.stdout is not None
+            assert running.stdout.readline() == "looking\n"
+            os.killpg(running.pid, signal.SIGINT)
+            _, said = running.communicate(timeout=20)  # the pipes close when both have ended
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+    assert said.count("Traceback") == said.count("KeyboardInterrupt") == 1
 
 
 def test_nothing_is_forked_beside_a_thread(subjects: Subjects, two_cores: None) -> None:
