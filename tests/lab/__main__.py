@@ -49,8 +49,7 @@ def _echo(text: str) -> None:
 def _report(report: Report) -> int:
     if report.trouble:
         print(f"lab: {report.trouble}", file=sys.stderr)
-    spent = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in report.seconds.items())
-    print(f"lab: {spent}; logs in {report.folder}", file=sys.stderr)
+    print(f"lab: {report.spent()}; logs in {report.folder}", file=sys.stderr)
     failed = any(outcome.status == "failed" for outcome in report.outcomes.values())
     return 1 if failed or report.trouble else 0
 

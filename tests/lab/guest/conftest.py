@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Iterator
@@ -30,6 +31,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """A phase of a test has ended."""
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
     _tell(test=report.nodeid, phase=report.when, outcome=report.outcome, seconds=report.duration, text=text)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: a collection in a forked child would otherwise copy all of its pages."""
+    if INSIDE:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)

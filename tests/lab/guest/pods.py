@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ import cni.commands.check
 import cni.commands.delete
 import cni.rdma
 import cni.vf  # noqa: F401 - the last of them
+from cni import cli
 from cni.skel import dispatch
 from tests.lab.guest.kit import attempt, namespace, read_json, sh, wait_until
 
@@ -40,8 +42,8 @@ def conf(*rails: dict[str, Any], version: str = "1.1.0", **more: Any) -> dict[st
     }
 
 
-def environment(verb: str, pod: str, container: str) -> dict[str, str]:
-    """What a runtime sets; without ``pod`` there is no namespace."""
+def environment(verb: str, pod: str, container: str, arguments: str = "") -> dict[str, str]:
+    """What a runtime sets; without ``pod`` there is no namespace. ``arguments``: CNI_ARGS."""
     found = {
         "CNI_COMMAND": verb,
         "CNI_CONTAINERID": container,
@@ -49,20 +51,23 @@ def environment(verb: str, pod: str, container: str) -> dict[str, str]:
         "CNI_IFNAME": "eth0",
         "CNI_PATH": "/opt/cni/bin",
         "PATH": os.environ["PATH"],
+        **({"CNI_ARGS": arguments} if arguments else {}),
     }
     if not pod:
         del found["CNI_NETNS"]
     return found
 
 
-def call(verb: str, configuration: dict[str, Any], pod: str = "", container: str = "c1") -> tuple[int, Any]:
+def call(
+    verb: str, configuration: dict[str, Any], pod: str = "", container: str = "c1", arguments: str = ""
+) -> tuple[int, Any]:
     """One call in a forked child, which spares the guest an interpreter's start: error code (0: none) and answer."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         code = 70
         try:
-            code, out = dispatch(environment(verb, pod, container), json.dumps(configuration))
+            code, out = dispatch(environment(verb, pod, container, arguments), json.dumps(configuration))
             with open(writing, "w") as file:
                 file.write(out)
         finally:
@@ -111,8 +116,9 @@ def deleted(configuration: dict[str, Any], pod: str = "", container: str = "c1")
 
 def explained(container: str = "c1") -> Any:
     """``roceway-cni explain`` as values."""
-    words = [sys.executable, "-I", "-m", "cni", "explain", container, "--state-dir", STATE, "--json"]
-    return json.loads(subprocess.run(words, capture_output=True, text=True, timeout=120).stdout)
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        cli.run(["explain", container, "--state-dir", STATE, "--json"])
+    return json.loads(out.getvalue())
 
 
 @contextlib.contextmanager

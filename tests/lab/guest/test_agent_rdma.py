@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ from cni.lifecycle import open_store
 from cni.netconf import parse
 from tests.cni.kubelets import write_checkpoint
 from tests.cni.ncclreader import read
+from tests.lab.guest import pods
 from tests.lab.guest.kit import ROCE, netdev, wait_until
 from tests.lab.guest.pods import STATE, conf, exclusive_mode, pod, up
 
@@ -46,26 +44,9 @@ def wanted(folder: Path, mode: str = "host-device") -> dict[str, Any]:
     )
 
 
-def call(verb: str, configuration: dict[str, Any], space: str) -> Any:
-    environment = {
-        "CNI_COMMAND": verb,
-        "CNI_CONTAINERID": "c1",
-        "CNI_NETNS": f"/run/netns/{space}",
-        "CNI_IFNAME": "eth0",
-        "CNI_PATH": "/opt/cni/bin",
-        "CNI_ARGS": ARGS,
-        "PATH": os.environ["PATH"],
-    }
-    done = subprocess.run(
-        [sys.executable, "-I", "-m", "cni"],
-        input=json.dumps(configuration),
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return json.loads(done.stdout) if done.stdout.strip() else None
+def call(verb: str, configuration: dict[str, Any], space: str) -> None:
+    code, body = pods.call(verb, configuration, space, arguments=ARGS)
+    assert code == 0, body
 
 
 def seen(configuration: dict[str, Any]) -> tuple[RailView, ...]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -58,18 +56,17 @@ def test_a_nic_without_rdma_is_no_rail() -> None:
     assert {reasons[seat.address] for seat in IGB} == {"has no RDMA device"}
 
 
-def test_rails_auto_are_rendered_from_the_machine(tmp_path: Path) -> None:
+def test_rails_auto_are_rendered_from_the_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rails = ", ".join(f"{{name: rail{n}, subnet: 10.{200 + n}.0.0/24, nodeBlock: 27}}" for n in range(len(ROCE)))
     fabric = tmp_path / "fabric.yaml"
     fabric.write_text(FABRIC.format(rails=rails))
-    words = [sys.executable, "-m", "cni", "render", "-f", str(fabric), "--node", "lab"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert [rail["pci"] for rail in json.loads(done.stdout)["rails"]] == sorted(seat.address for seat in ROCE)
+    words = ["render", "-f", str(fabric), "--node", "lab"]
+    assert cli.run(words) == 0
+    rendered = json.loads(capsys.readouterr().out)["rails"]
+    assert [rail["pci"] for rail in rendered] == sorted(seat.address for seat in ROCE)
     fabric.write_text(FABRIC.format(rails=rails.rpartition(", {")[0]))
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert "name the NICs" in done.stderr
+    assert cli.run(words) == 2
+    assert "name the NICs" in capsys.readouterr().err
 
 
 def test_explain_shows_the_gpu_of_each_rail_s_nic_whoever_has_the_nics(

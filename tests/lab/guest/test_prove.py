@@ -6,15 +6,17 @@ import contextlib
 import json
 import shutil
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.lab.guest.forks import Forked
 from tests.lab.guest.kit import ROCE, attempt, namespace, sh, wait_until
-from tests.world import ROOT
+from tuner.__main__ import TUNE
+from tuner.cli import run
+from tuner.prove_link import CONTROL_PORT
+from tuner.wire import listen_lldp
 
 MLX5 = [f"sim{number}" for number, seat in enumerate(ROCE) if seat.like == "mlx5"]
 LENIENT = [f"sim{number}" for number, seat in enumerate(ROCE) if seat.like == "lenient"]
@@ -37,28 +39,38 @@ def inside(space: str, *words: str) -> list[str]:
     return ["ip", "netns", "exec", space, *words]
 
 
-def test_packets_are_counted_by_the_priority_that_their_dscp_has() -> None:
+def prove(space: str, at: Path, *words: str) -> Forked:
+    """``roceway-tune prove …`` in a namespace; its output in two files beside ``at``."""
+    return Forked(lambda: run(TUNE, ["prove", *words]), at.with_suffix(".out"), at.with_suffix(".err"), space)
+
+
+def lldp_with_all(device: str) -> int:
+    """Print the first frame that holds PFC and applications."""
+    for each in listen_lldp(device, 100):
+        if each.pfc and each.apps:
+            print(each)
+            return 0
+    return 1
+
+
+def test_packets_are_counted_by_the_priority_that_their_dscp_has(tmp_path: Path) -> None:
     with apart(MLX5) as spaces:
         for space, device in zip(spaces, MLX5, strict=True):
             sh(*inside(space, "dcb", "app", "replace", "dev", device, "dscp-prio", "26:3", "48:6"))
-        words = [sys.executable, "-m", "tuner", "prove", "--device"]
-        listener = subprocess.Popen(
-            inside(spaces[1], *words, MLX5[1], "--listen", "--wait", "120"), cwd=ROOT, stderr=subprocess.PIPE, text=True
-        )
+        few = ("--dscp", "26,48", "--count", "4", "--rate", "100", "--json")
+        listener = prove(spaces[1], tmp_path / "listener", "--device", MLX5[1], "--listen", "--wait", "120")
         try:
-            assert listener.stderr is not None
-            assert "listening on" in listener.stderr.readline()
-            time.sleep(1)
-            few = ("--dscp", "26,48", "--count", "4", "--rate", "100", "--json")
-            sender = inside(spaces[0], *words, MLX5[0], "--to", "10.9.0.2", *few)
-            done = subprocess.run(sender, cwd=ROOT, capture_output=True, text=True, timeout=120)
+            wait_until(lambda: f":{CONTROL_PORT:04X} " in sh(*inside(spaces[1], "cat", "/proc/net/tcp")))
+            sender = prove(spaces[0], tmp_path / "sender", "--device", MLX5[0], "--to", "10.9.0.2", *few)
+            code = sender.end(120)
         finally:
-            listener.kill()
-            listener.wait()
+            listened = listener.end(10)
+        out, err = (tmp_path / "sender.out").read_text(), (tmp_path / "sender.err").read_text()
+        assert "listening on" in (tmp_path / "listener.err").read_text()
         for space, device in zip(spaces, MLX5, strict=True):
             attempt(*inside(space, "dcb", "app", "flush", "dev", device))
-    assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
+    assert (code, listened) == (0, 0), out + err
+    told = json.loads(out)
     assert told["ok"]
     for end in ("sender", "listener"):
         received = told["counters"][end]["rx_packets"]
@@ -71,13 +83,8 @@ def test_dcbx_of_a_real_agent_is_read(tmp_path: Path) -> None:
     """lldpad sends 802.1Qaz TLVs for a NIC that has DCB; what it was told is what we read."""
     with apart(LENIENT) as spaces:
         device, other = LENIENT
-        script = (
-            f"from tuner.wire import listen_lldp\nfor each in listen_lldp('{other}', 100):\n"
-            "  if each.pfc and each.apps: print(each); break"
-        )
-        listener = subprocess.Popen(
-            inside(spaces[1], sys.executable, "-c", script), cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
+        heard = tmp_path / "heard"
+        listener = Forked(lambda: lldp_with_all(other), heard, heard, spaces[1])
         agent = subprocess.Popen(inside(spaces[0], "lldpad", "-f", str(tmp_path / "lldpad.conf")))
         tool = inside(spaces[0], "lldptool")
         try:
@@ -85,11 +92,12 @@ def test_dcbx_of_a_real_agent_is_read(tmp_path: Path) -> None:
             for words in ("ETS-CFG enableTx=yes", "PFC enableTx=yes", "APP enableTx=yes", "PFC enabled=3,4 willing=no"):
                 attempt(*tool, "-T", "-i", device, "-V", *words.split())
             attempt(*tool, "-T", "-i", device, "-V", "APP", "app=3,3,4791")
-            text = listener.communicate(timeout=110)[0]
+            listener.join(110)
         finally:
-            for process in (listener, agent):
-                process.kill()
-                process.wait()
+            listener.end(0)
+            agent.kill()
+            agent.wait()
+    text = heard.read_text()
     assert "pfc=Pfc(enabled=frozenset({3, 4}), willing=False" in text
     assert "App(priority=3, selector=3, protocol=4791)" in text
     assert "ets=Ets(" in text

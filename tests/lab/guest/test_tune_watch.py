@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import socket
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.lab.guest.forks import Forked
 from tests.lab.guest.kit import ROCE, knob, sh, statistics, wait_until
 from tests.lab.guest.tunekit import MLX5, SIMS, Bench, configfs
-from tests.world import ROOT
+from tuner.__main__ import TUNE
+from tuner.cli import run
 
 OTHER = SIMS["mlx5"][1]
 """The NIC at the other end of MLX5's wire."""
@@ -45,14 +44,14 @@ class Watch:
     def __init__(self, bench: Bench, *words: str) -> None:
         bench.state.mkdir(mode=0o700, exist_ok=True)
         self.log = bench.state / "watch.log"
-        command = [sys.executable, "-m", "tuner", "watch", "-f", str(bench.fabric), "--node", "lab", "--json"]
+        command = ["watch", "-f", str(bench.fabric), "--node", "lab", "--json"]
         command += ["--state-dir", str(bench.state), "--interval", "1", "--for", "120", *words]
-        with self.log.open("w") as file:
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
+        self.log.unlink(missing_ok=True)
+        self.process = Forked(lambda: run(TUNE, command), self.log, self.log)
         wait_until(lambda: self._started(bench), 60)
 
     def _started(self, bench: Bench) -> bool:
-        assert self.process.poll() is None, self.log.read_text()
+        assert self.process.exitcode is None, self.log.read_text()
         return (bench.state / "watch.prom").exists()
 
     def events(self) -> list[dict[str, Any]]:
@@ -72,12 +71,8 @@ def watching(bench: Bench, *words: str) -> Iterator[Watch]:
     try:
         yield watch
     finally:
-        watch.process.send_signal(signal.SIGTERM)
-        try:
-            watch.process.wait(30)
-        except subprocess.TimeoutExpired:
-            watch.process.kill()
-            raise
+        watch.process.terminate()
+        assert watch.process.end(30) is not None, "SIGTERM did not end it"
 
 
 def pfc_frames(device: str, count: int) -> None:
@@ -109,7 +104,7 @@ def test_a_quiet_rail_is_quiet_and_each_event_is_said(tuned: Bench) -> None:
         knob(MLX5, "counters", f"rx_prio0_bytes {now['rx_prio0_bytes'] + 4096}")
         knob(MLX5, "counters", "rx_write_requests 9")
         watch.await_kind("wrong-priority")
-    assert watch.process.returncode == 1
+    assert watch.process.exitcode == 1
     kinds = [event["kind"] for event in watch.events()]
     assert "pause-storm" not in kinds
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,11 @@ class Report:
     """set-up, boot, modules, tests, total."""
     trouble: str = ""
     """Why outcomes are missing or not to be trusted: the guest hung or crashed, its kernel complained."""
+
+    def spent(self) -> str:
+        """Seconds of each phase, and the load of this machine at the end."""
+        phases = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in self.seconds.items())
+        return f"{phases}; load {os.getloadavg()[1]:.1f}"
 
 
 def read_outcomes(report: Report, trouble: str) -> None:
