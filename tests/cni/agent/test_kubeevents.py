@@ -215,9 +215,11 @@ def test_a_server_that_drips_is_cut_off(api: KubeApi, monkeypatch: pytest.Monkey
     monkeypatch.setattr(kubeapi, "_DEADLINE", 0.5)
     api.delay = 0.1
     began = time.monotonic()
+    named = {"namespace": "ml", "name": "e"}
     with pytest.raises(HostError, match="the API server at"):
-        api.client.send("POST", "/api/v1/namespaces/ml/events", {"metadata": {}})
+        api.client.send("POST", "/api/v1/namespaces/ml/events", {"metadata": named, "involvedObject": named})
     assert time.monotonic() - began < 3.0
+    assert [each[2] for each in api.requests] == [201], "it was answering"
 
 
 def test_who_tells_never_waits_and_the_agent_stops_at_once(api: KubeApi) -> None:
@@ -232,6 +234,14 @@ def test_who_tells_never_waits_and_the_agent_stops_at_once(api: KubeApi) -> None
     began = time.monotonic()
     part.stop()
     assert time.monotonic() - began < 2.5
+
+
+def test_an_idle_part_stops_at_once(api: KubeApi, events: Events) -> None:
+    events.tell(drifted())
+    wait_for(lambda: api.told)
+    began = time.monotonic()
+    events.stop()
+    assert time.monotonic() - began < 1.0
 
 
 def test_a_server_of_another_ca_never_sees_the_token(tmp_path: Path, api: KubeApi) -> None:

@@ -159,6 +159,17 @@ def test_the_ledger_does_not_grow() -> None:
     assert ledger.dropped == 3000 - 1024
 
 
+def test_what_was_longest_without_news_is_forgotten_first() -> None:
+    ledger = Ledger("")
+    for number in range(1024):
+        ledger.note(notice(f"rail0: {number}"), NOW)
+    ledger.note(notice("rail0: 0", lasts=True), NOW + 1)
+    ledger.note(notice("rail0: one more"), NOW + 1)
+    messages = [key[-1] for key in ledger._entries]
+    assert "rail0: 0" in messages
+    assert "rail0: 1" not in messages
+
+
 def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
     ledger = Ledger("")
     for number in range(25):
