@@ -24,6 +24,7 @@ from tuner.cli import fabric_options, json_option
 from tuner.exits import DONE, FOUND
 from tuner.lint import gather
 from tuner.lint.asjson import as_json, as_sarif
+from tuner.lint.halves import evaluate_on_two
 from tuner.lint.html import page
 from tuner.lint.report import Report
 from tuner.lint.rule import Severity
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
         if not (given.switches or given.hosts or given.broken):  # "nothing found" would be true, and read as "fine"
             why = "nothing to look at: no switch in it has a source; give --switch, --host-state or --live"
             raise ConfigError(str(options.fabric), [Finding("switches", why)])
-        report = lint(given, _today())
+        report = lint(given, _today(), evaluate_on_two)
     _write(options, report, given)
     if options.json:
         print(json.dumps(as_json(report)))
