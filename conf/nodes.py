@@ -45,6 +45,9 @@ class RailNic(Block):
     max_tx_rate: Whole | None = Field(default=None, alias="max_tx_rate", ge=0)
     """Highest transmit rate, Mb/s; 0 for no limit."""
 
+    node_guid: Literal["mac", "own-mac", "off"] | None = Field(default=None, alias="nodeGUID")
+    """What the node GUID of the virtual function's RDMA device is made of; see docs/cni.md."""
+
     @model_validator(mode="before")
     @classmethod
     def _a_name_alone(cls, data: Any) -> Any:

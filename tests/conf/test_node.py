@@ -86,11 +86,17 @@ def test_rails_come_in_the_fabrics_order_with_their_nics() -> None:
         "speed": "100G",
         "mode": "sriov",
         "mtu": 4200,
-        "rails": {"rail1": {"nic": "0000:AB:00.1", "vlan": 7, "vlanQoS": 3, "spoofchk": "off"}, "rail0": "eth2"},
+        "rails": {
+            "rail1": {"nic": "0000:AB:00.1", "vlan": 7, "vlanQoS": 3, "spoofchk": "off", "nodeGUID": "own-mac"},
+            "rail0": "eth2",
+        },
     }
     first, second = node(fabric(nodeTypes={"gpu": kind}), "h0").rails
     assert (first.name, first.nic, first.mode, first.mtu, first.vf) == ("rail0", "eth2", "sriov", 4200, {})
-    assert (second.nic, second.vf) == ("0000:ab:00.1", {"vlan": 7, "vlanQoS": 3, "spoofchk": "off"})
+    assert (second.nic, second.vf) == (
+        "0000:ab:00.1",
+        {"vlan": 7, "vlanQoS": 3, "spoofchk": "off", "nodeGUID": "own-mac"},
+    )
 
 
 def test_what_the_type_leaves_out_is_auto_and_the_class_mtu() -> None:
