@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lab lab-shell bench lint types schema api setup clean
+.PHONY: help demo test lab lab-shell bench lint types schema api rules figures setup clean
 
 help:  ## what there is to run
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
-demo: setup  ## four hosts, four rails each: attach, all-reduce, throttle a NIC, see it, detach (root)
+demo: setup  ## four hosts, four rails each: attach, all-reduce, throttle a NIC, the probe names it, detach (root)
 	@$(BIN)/python -m tests.demo
 
 test: setup  ## every test that this machine can run (root)
@@ -35,6 +35,12 @@ schema: setup  ## write conf/fabric.schema.json from the model
 
 api: setup  ## write cni/agent/api/*_pb2.py from the .proto files
 	@$(BIN)/python -m tests.cni.agent.generate
+
+rules: setup  ## write docs/rules from the linter's declarations
+	@$(BIN)/python -m tuner.lint.pages docs/rules
+
+figures: setup  ## write docs/figures by simulation: how often the probe is right (minutes)
+	@for page in judge locate; do $(BIN)/python -m nccltest.figures $$page > docs/figures/$$page.md.new && mv docs/figures/$$page.md.new docs/figures/$$page.md; done
 
 setup:
 	@.ci/setup
