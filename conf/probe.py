@@ -74,8 +74,8 @@ class Kubernetes(Block):
     resources: Mapping[_Key, Value] = Field(default_factory=dict, max_length=16)
     """More resources of a pod, such as {rdma/roce: "1"}."""
     tolerations: tuple[_Key, ...] = Field(default=("nvidia.com/gpu", "roceway/degraded"), max_length=16)
-    """Taints that the pods tolerate, by key. Without roceway/degraded, which `roceway-probe act` sets, a node that has it
-    is never measured again, and keeps it."""
+    """Taints that the pods tolerate, by key. Without roceway/degraded, which `roceway-probe act` sets, a node that
+    has it is never measured again, and keeps it."""
     annotations: Mapping[_Key, Value] = Field(default_factory=dict, max_length=16)
     """Annotations of the pods."""
 
