@@ -48,6 +48,11 @@ def link(name: str, *, ns: str = "") -> dict[str, Any]:
     return found[0]
 
 
+def links() -> dict[str, dict[str, Any]]:
+    """``ip -d link show`` of every device of this namespace, by name; one process for what would be several."""
+    return {device["ifname"]: device for device in read_json("ip", "-j", "-d", "link", "show")}
+
+
 def names(ns: str = "") -> set[str]:
     """The network devices of a namespace."""
     return {device["ifname"] for device in read_json("ip", "-j", *(["-n", ns] if ns else []), "link", "show")}

@@ -14,7 +14,7 @@ import pytest
 
 from cni import apply, binding
 from cni.skel import dispatch
-from tests.lab.guest.kit import PCI, ROCE, link, names, netdev, node_guid, sh, virtual_functions, wait_for_netdev
+from tests.lab.guest.kit import PCI, ROCE, links, netdev, node_guid, sh, virtual_functions, wait_for_netdev
 from tests.lab.guest.pods import added, conf, deleted, environment, exclusive_mode, pod, rdma_devices, up
 
 PF = next(seat.address for seat in ROCE[1:] if seat.like == "mlx5")
@@ -65,11 +65,12 @@ def whole_host() -> tuple[object, ...]:
     """What an attachment may change of the host."""
     function = (PCI / PF / "virtfn0").resolve()
     driver = (function / "driver").resolve().name
-    own = link(netdev(function.name))
+    all_links = links()
+    own = all_links[netdev(function.name)]
     return (
         rdma_devices(),
-        names(),
-        link(netdev(PF))["vfinfo_list"],
+        set(all_links),
+        all_links[netdev(PF)]["vfinfo_list"],
         driver,
         own["ifname"],
         own["address"],

@@ -13,6 +13,7 @@ from tests.lab.guest.kit import (
     PCI,
     ROCE,
     link,
+    links,
     names,
     namespace,
     netdev,
@@ -200,8 +201,9 @@ def mlx5_vf() -> Iterator[str]:
 
 
 def as_it_was(function: str) -> tuple[object, ...]:
-    own = link(netdev(function))
-    return rdma_devices(), names(), told(ROCE[0].address), own["address"], own["mtu"], node_guid(function)
+    all_links = links()
+    own, owner = all_links[netdev(function)], all_links[netdev(ROCE[0].address)]
+    return rdma_devices(), set(all_links), owner["vfinfo_list"], own["address"], own["mtu"], node_guid(function)
 
 
 @pytest.mark.parametrize("exclusive", [True, False], ids=["exclusive", "shared"])
