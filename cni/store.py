@@ -278,10 +278,6 @@ class Store:
         """``attaching``, ``attached`` or ``detaching``."""
         self._rows("UPDATE attachments SET state = ? WHERE id = ?", (state, attachment))
 
-    def set_details(self, attachment: int, details: dict[str, Any]) -> None:
-        """What ``explain`` tells."""
-        self._rows("UPDATE attachments SET details = ? WHERE id = ?", (_json(details), attachment))
-
     def set_misses(self, attachment: int, misses: int, at: float) -> None:
         """Count how often an attachment's namespace was found gone, and when last."""
         self._rows("UPDATE attachments SET misses = ?, missed = ? WHERE id = ?", (misses, at, attachment))

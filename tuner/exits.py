@@ -12,13 +12,15 @@ code   meaning
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 
 from conf.errors import ConfigError
 from host.errors import Busy, HostError
 
-__all__ = ["BAD_INPUT", "DONE", "FOUND", "REFUSED", "guarded", "not_yet"]
+__all__ = ["BAD_INPUT", "DONE", "FOUND", "REFUSED", "guarded"]
 
 DONE, FOUND, BAD_INPUT, REFUSED = 0, 1, 2, 3
 
@@ -26,7 +28,9 @@ DONE, FOUND, BAD_INPUT, REFUSED = 0, 1, 2, 3
 def guarded(command: str, action: Callable[[], int]) -> int:
     """Run a command; known errors become one message on stderr and their code, anything else is a bug and is raised."""
     try:
-        return action()
+        code = action()
+        sys.stdout.flush()  # a full disk is found here, not when the interpreter ends
+        return code
     except ConfigError as error:
         code, message = BAD_INPUT, str(error)
     except (HostError, Busy) as error:
@@ -34,13 +38,12 @@ def guarded(command: str, action: Callable[[], int]) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away; nobody is left to tell
         return DONE
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        code, message = REFUSED, f"cannot write: {error.strerror}"
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered has nowhere to go
     except KeyboardInterrupt:
         code, message = REFUSED, "interrupted"
     print(f"{command}: {message}", file=sys.stderr)
     return code
-
-
-def not_yet(command: str, what: str) -> int:
-    """The answer of a command whose time has not come."""
-    print(f"{command}: {what} is not in this release; see CHANGELOG.md", file=sys.stderr)
-    return REFUSED

@@ -304,10 +304,6 @@ class NicQos:
                 found.setdefault(app.protocol, set()).add(app.priority)
         return {dscp: tuple(sorted(found[dscp])) for dscp in sorted(found)}
 
-    def class_of(self, priority: int) -> int | None:
-        """The traffic class of a priority; None for unknown."""
-        return None if self.ets is None else self.ets.prio_tc[priority]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicWanted:

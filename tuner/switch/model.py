@@ -83,10 +83,6 @@ class QosMap:
         """What ``key`` maps to; None for unknown, also for a key that the map leaves out."""
         return None if self.entries is None else self.entries.get(key)
 
-    def keys_of(self, value: int) -> frozenset[int]:
-        """All that maps to ``value``."""
-        return frozenset(key for key, target in (self.entries or {}).items() if target == value)
-
 
 UNBOUND = QosMap("", {})
 """The source says that the port uses no such map."""
