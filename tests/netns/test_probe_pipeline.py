@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from subprocess import CompletedProcess
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,28 +27,68 @@ def sure(verdict: Any) -> list[str]:
     return [f"{each['kind']} {each['id']}" for each in verdict["suspects"] if each["confidence"] > 0.9]
 
 
-@pytest.fixture
-def four() -> Iterator[ProbeLab]:
+class Healthy(NamedTuple):
+    """Four hosts on two rails, after two runs, of two matchings and of one, in which nothing was wrong."""
+
+    lab: ProbeLab
+    done: tuple[CompletedProcess[str], ...]
+    measured: list[Measurement]
+
+
+@pytest.fixture(scope="module")
+def healthy() -> Iterator[Healthy]:
     with ProbeLab(4) as lab:
-        yield lab
+        runs = [lab.run("--no-confirm", matchings=count, repeats=1) for count in (2, 1)]
+        yield Healthy(lab, tuple(done for done, _ in runs), [each for _, measured in runs for each in measured])
 
 
-def test_healthy_rails_reach_line_rate_and_nobody_is_blamed(four: ProbeLab) -> None:
-    done, measured = four.run("--no-confirm", matchings=3, repeats=1)
-    assert done.returncode == 0, done.stderr
+def test_healthy_rails_reach_line_rate_and_nobody_is_blamed(healthy: Healthy) -> None:
+    lab, done, measured = healthy
+    assert [each.returncode for each in done] == [0, 0], done
     assert len(measured) == 12
     rates = sorted(each.busbw or 0 for each in measured)
     assert 0.75 * LINE < rates[len(rates) // 2] < 1.05 * LINE
-    verdict = located(four, measured)
+    verdict = located(lab, measured)
     assert verdict["verdict"] == "healthy", verdict
-    assert measured == four.recorded()
+    assert measured == lab.recorded()
 
 
-def test_a_nic_at_80_percent_is_named(four: ProbeLab) -> None:
-    four.shape("n2", 1, 0.8)
-    _, measured = four.run("--no-confirm", matchings=3, repeats=1)
+def test_counters_are_read_on_every_member_around_the_round(healthy: Healthy) -> None:
+    for each in healthy.measured:
+        moved = {(delta.node, delta.name): delta.value for delta in each.counters}
+        for node in each.nodes:
+            # One warm-up, three iterations and a check, both halves, one MiB each.
+            assert 10e6 < moved[node, "tx_bytes"] < 20e6
+            assert 10e6 < moved[node, "rx_bytes"] < 20e6
+        assert {delta.rail for delta in each.counters} == {each.rail}
+        assert each.fingerprint.driver == "veth"
+        assert each.fingerprint.nccl.startswith("mpirun (Open MPI)")
+        assert each.fingerprint.fabric
+        assert each.seconds > 0
+
+
+def test_the_next_run_knows_who_met_and_what_was_spent(healthy: Healthy) -> None:
+    lab, _, measured = healthy
+    path = lab.write_fabric(repeats=1, matchings=1)
+    state = ["--state", str(lab.folder / "state")]
+    met = [frozenset(each.nodes) for each in measured if each.rail == "rail0"]
+    assert len(met) == len(set(met)) == 6  # all pairs of four nodes, none twice
+    tight = path.with_name("tight.yaml")
+    tight.write_text(path.read_text().replace("80000", "5"))
+    refused = json.loads(lab.probe("plan", "-f", str(tight), *state, "--json").stdout)
+    assert refused["rounds"] == []
+    assert refused["dropped"] == ["random: 2 of 2 groups are over the budget"] * 2  # one for each rail
+
+
+def test_a_nic_at_80_percent_is_named(healthy: Healthy) -> None:
+    lab = healthy.lab
+    lab.shape("n2", 1, 0.8)
+    try:
+        _, measured = lab.run("--no-confirm", matchings=3, repeats=1)
+    finally:
+        lab.shape("n2", 1, 1.0)
     for topology in (True, False):
-        verdict = located(four, measured, topology=topology)
+        verdict = located(lab, measured, topology=topology)
         assert sure(verdict) == ["nic n2/rail1"], verdict
         assert verdict["suspects"][0]["ratio"] == pytest.approx(0.8, abs=0.08)
 
@@ -79,37 +119,3 @@ def test_a_dead_host_is_named_by_the_launcher_and_by_the_evidence() -> None:
         kept = sorted((lab.folder / "state" / "output").iterdir())
         assert len(kept) == len(dead)
         assert "No route to host" in kept[0].read_text()
-
-
-def test_counters_are_read_on_every_member_around_the_round() -> None:
-    with ProbeLab(2, rails=1) as lab:
-        _, (measured,) = lab.run("--no-confirm", matchings=1, repeats=1)
-        moved = {(each.node, each.name): each.value for each in measured.counters}
-        for node in ("n0", "n1"):
-            # One warm-up, three iterations and a check, both halves, one MiB each.
-            assert 10e6 < moved[node, "tx_bytes"] < 20e6
-            assert 10e6 < moved[node, "rx_bytes"] < 20e6
-        assert measured.fingerprint.driver == "veth"
-        assert measured.fingerprint.nccl.startswith("mpirun (Open MPI)")
-        assert measured.fingerprint.fabric
-        assert measured.seconds > 0
-
-
-def test_the_next_plan_knows_who_met_and_what_was_spent() -> None:
-    with ProbeLab(4, rails=1) as lab:
-        path = lab.write_fabric(repeats=1, matchings=1)
-        state = ["--state", str(lab.folder / "state")]
-        met: list[frozenset[str]] = []
-        for _ in range(2):
-            done = lab.probe("run", *lab.files(path), "--json", "--no-confirm")
-            met += [
-                frozenset(node["node"] for node in each["members"]) for each in json.loads(done.stdout)["measurements"]
-            ]
-        plan = json.loads(lab.probe("plan", "-f", str(path), *state, "--json").stdout)
-        met += [frozenset(group["nodes"]) for one in plan["rounds"] for group in one["groups"]]
-        assert len(set(met)) == 6  # all pairs of four nodes, none twice
-        tight = Path(str(path).replace("fabric", "tight"))
-        tight.write_text(path.read_text().replace("80000", "5"))
-        refused = json.loads(lab.probe("plan", "-f", str(tight), *state, "--json").stdout)
-        assert refused["rounds"] == []
-        assert refused["dropped"] == ["random: 2 of 2 groups are over the budget"]
