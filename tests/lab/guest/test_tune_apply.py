@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -32,28 +33,41 @@ def _as_before() -> Iterator[None]:
         knob(nic, "fail", 0)
 
 
+@contextlib.contextmanager
 def bench(folder: Path, nics: list[str], **qos: object) -> Iterator[Bench]:
     names = [netdev(nic) if ":" in nic else nic for nic in nics]
     sh("ip", "-batch", "-", stdin="\n".join(f"link set {name} up" for name in names))
     found = Bench(folder, nics, **qos)
-    yield found
-    for _ in Store(str(found.state)).snapshots():
-        found.tune("rollback", "--in-use")
-    sh("ip", "-batch", "-", stdin="\n".join(f"link set {name} down" for name in names))
+    try:
+        yield found
+    finally:
+        for _ in Store(str(found.state)).snapshots():
+            found.tune("rollback", "--in-use")
+        sh("ip", "-batch", "-", stdin="\n".join(f"link set {name} down" for name in names))
 
 
 @pytest.fixture
 def honest(tmp_path: Path) -> Iterator[Bench]:
-    yield from bench(tmp_path, HONEST)
+    with bench(tmp_path, HONEST) as found:
+        yield found
 
 
-def test_a_host_is_made_what_the_fabric_says_and_brought_back(honest: Bench) -> None:
+def toggles() -> dict[str, int]:
+    """How often each NIC has taken its link down by itself."""
+    return {nic: knob(nic, "flaps") for nic in HONEST}
+
+
+def test_a_host_is_made_what_the_fabric_says_with_the_link_toggles_announced_and_brought_back(honest: Bench) -> None:
     before = world(HONEST)
     planned = honest.tune("plan")
     assert planned.code == 1, planned
+    announced = {rail["nic"]: int(rail["drops_link"]) for rail in honest.tune("plan", "--json").json["rails"]}
+    flaps = toggles()
     done = honest.tune("apply")
     print(planned.out, done.out)
     assert done.code == 0, done
+    assert {nic: count - flaps[nic] for nic, count in toggles().items()} == announced
+    assert announced == {MLX5: 1, BNXT: 1, LENIENT: 0}
     assert honest.tune("verify") == Answer(0, "", honest.tune("verify").err)
     for nic in HONEST:
         app = sh("dcb", "-N", "app", "show", "dev", nic).split()
@@ -62,7 +76,10 @@ def test_a_host_is_made_what_the_fabric_says_and_brought_back(honest: Bench) -> 
         assert sh("ethtool", "-a", nic).split().count("off") == 3
     assert knob(MLX5, "trust_dscp") == 1
     state = sorted(honest.state.rglob("*"))
+    flaps, downs = toggles(), statistics(MLX5)["link_down_events_phy"]
     again = honest.tune("apply")
+    assert toggles() == flaps, "an apply of nothing new toggles no link"
+    assert statistics(MLX5)["link_down_events_phy"] == downs
     assert again.code == 0
     assert again.out.splitlines()[-1].startswith("nothing to do; this host is what fabric.yaml says")
     assert sorted(honest.state.rglob("*")) == state
@@ -71,26 +88,9 @@ def test_a_host_is_made_what_the_fabric_says_and_brought_back(honest: Bench) -> 
     assert world(HONEST) == before
 
 
-def test_an_apply_of_nothing_new_sends_no_set_and_toggles_no_link(honest: Bench) -> None:
-    assert honest.tune("apply").code == 0
-    flaps, downs = knob(MLX5, "flaps"), statistics(MLX5)["link_down_events_phy"]
-    assert honest.tune("apply").code == 0
-    assert knob(MLX5, "flaps") == flaps
-    assert statistics(MLX5)["link_down_events_phy"] == downs
-
-
-def test_the_link_toggles_that_happen_are_those_that_were_announced(honest: Bench) -> None:
-    flaps = {nic: knob(nic, "flaps") for nic in HONEST}
-    planned = honest.tune("plan", "--json").json
-    assert honest.tune("apply").code == 0
-    announced = {rail["nic"]: int(rail["drops_link"]) for rail in planned["rails"]}
-    assert {nic: knob(nic, "flaps") - flaps[nic] for nic in HONEST} == announced
-    assert announced == {MLX5: 1, BNXT: 1, LENIENT: 0}
-
-
 @pytest.mark.parametrize("nic", HONEST)
 def test_eio_at_any_step_leaves_the_host_as_it_was(nic: str, tmp_path: Path) -> None:
-    for found in bench(tmp_path, [nic]):
+    with bench(tmp_path, [nic]) as found:
         before = world([nic])
         for step in (step for step, nics in NEEDED.items() if nic in nics):
             knob(nic, "fail", 1 << FAILS[step])
@@ -104,7 +104,7 @@ def test_eio_at_any_step_leaves_the_host_as_it_was(nic: str, tmp_path: Path) -> 
 
 
 def test_the_liar_is_caught_at_once(tmp_path: Path) -> None:
-    for found in bench(tmp_path, [LIAR]):
+    with bench(tmp_path, [LIAR]) as found:
         before = world([LIAR])
         done = found.tune("apply")
         assert done.code == 3
@@ -140,7 +140,7 @@ def killed(found: Bench, at: int, after: bool) -> None:
 
 @pytest.mark.parametrize("nic", [MLX5, BNXT])
 def test_killed_at_every_step_the_host_is_consistent(nic: str, tmp_path: Path) -> None:
-    for found in bench(tmp_path, [nic]):
+    with bench(tmp_path, [nic]) as found:
         before = world([nic])
         steps = len(found.tune("plan", "--json").json["rails"][0]["steps"])
         for at in range(1, steps + 1):
@@ -153,38 +153,38 @@ def test_killed_at_every_step_the_host_is_consistent(nic: str, tmp_path: Path) -
             assert world([nic]) == before, f"killed at step {at}"
 
 
-def test_drift_is_shown_as_a_diff(honest: Bench) -> None:
-    assert honest.tune("apply").code == 0
-    sh("dcb", "pfc", "set", "dev", MLX5, "prio-pfc", "4:on")
-    found = honest.tune("verify")
-    assert found.code == 1
-    assert f"-rail0 {MLX5} PFC 3,4 delay 3" in found.out.splitlines()
-    assert f"+rail0 {MLX5} PFC 3 delay 3" in found.out.splitlines()
-    assert honest.tune("apply").code == 0
-    assert honest.tune("verify").code == 0
+def test_drift_is_shown_as_a_diff(tmp_path: Path) -> None:
+    with bench(tmp_path, [MLX5]) as tuned:
+        assert tuned.tune("apply").code == 0
+        sh("dcb", "pfc", "set", "dev", MLX5, "prio-pfc", "4:on")
+        found = tuned.tune("verify")
+        assert found.code == 1
+        assert f"-rail0 {MLX5} PFC 3,4 delay 3" in found.out.splitlines()
+        assert f"+rail0 {MLX5} PFC 3 delay 3" in found.out.splitlines()
+        assert tuned.tune("apply").code == 0
+        assert tuned.tune("verify").code == 0
 
 
 def test_a_rail_in_a_pod_is_left_alone(tmp_path: Path) -> None:
     address = ROCE[int(MLX5[3:])].address
-    for found in bench(tmp_path, [address, LENIENT]):
-        with namespace() as pod:
-            sh("ip", "link", "add", "link", LENIENT, "name", "mv0", "netns", pod, "type", "macvlan", "mode", "bridge")
-            done = found.tune("apply")
-            assert done.code == 1
-            assert "rail1 (sim2): skipped: in use by a pod (macvlan mv0" in done.out
-            assert "3:on" not in sh("dcb", "pfc", "show", "dev", LENIENT).split()
-            assert "3:on" in sh("dcb", "pfc", "show", "dev", MLX5).split()
-            assert found.tune("apply", "--in-use").code == 0
-            assert "3:on" in sh("dcb", "pfc", "show", "dev", LENIENT).split()
-            sh("ip", "link", "set", MLX5, "netns", pod)
-            gone = found.tune("plan", "--json").json["rails"][0]
-            assert "a pod has it" in gone["skipped"]
-            sh("ip", "-n", pod, "link", "set", MLX5, "netns", "host")
-            sh("ip", "link", "set", MLX5, "up")
+    with bench(tmp_path, [address, LENIENT]) as found, namespace() as pod:
+        sh("ip", "link", "add", "link", LENIENT, "name", "mv0", "netns", pod, "type", "macvlan", "mode", "bridge")
+        done = found.tune("apply")
+        assert done.code == 1
+        assert "rail1 (sim2): skipped: in use by a pod (macvlan mv0" in done.out
+        assert "3:on" not in sh("dcb", "pfc", "show", "dev", LENIENT).split()
+        assert "3:on" in sh("dcb", "pfc", "show", "dev", MLX5).split()
+        assert found.tune("apply", "--in-use").code == 0
+        assert "3:on" in sh("dcb", "pfc", "show", "dev", LENIENT).split()
+        sh("ip", "link", "set", MLX5, "netns", pod)
+        gone = found.tune("plan", "--json").json["rails"][0]
+        assert "a pod has it" in gone["skipped"]
+        sh("ip", "-n", pod, "link", "set", MLX5, "netns", "host")
+        sh("ip", "link", "set", MLX5, "up")
 
 
 def test_a_nic_whose_vf_a_pod_has_is_in_use(tmp_path: Path) -> None:
-    for found in bench(tmp_path, [MLX5]):
+    with bench(tmp_path, [MLX5]) as found:
         address = seen([MLX5]).nics[0].pci
         assert address is not None
         vf = virtual_functions(address.address, 1)[0]
@@ -197,7 +197,7 @@ def test_a_nic_whose_vf_a_pod_has_is_in_use(tmp_path: Path) -> None:
 
 
 def test_a_firmware_s_agent_is_named_not_fought(tmp_path: Path) -> None:
-    for found in bench(tmp_path, [BNXT]):
+    with bench(tmp_path, [BNXT]) as found:
         sh("ethtool", "--set-priv-flags", BNXT, "fw-lldp-agent", "on")
         before = world([BNXT])
         done = found.tune("apply")
@@ -216,7 +216,7 @@ def test_two_tuners_do_not_run_at_once(honest: Bench) -> None:
 
 
 def test_a_nic_without_dcb_is_told_in_a_sentence(tmp_path: Path) -> None:
-    for found in bench(tmp_path, [netdev(IGB[0].address)]):
+    with bench(tmp_path, [netdev(IGB[0].address)]) as found:
         done = found.tune("plan")
         assert done.code == 3
         assert "has no DCB (driver igb)" in done.out
