@@ -6,6 +6,7 @@ import compileall
 import itertools
 import json
 import os
+import resource
 import shlex
 import shutil
 import sys
@@ -38,7 +39,7 @@ export ROCEWAY_LAB_SIMULATION={simulation}
 
 def run_tests(selection: Sequence[str], say: Callable[[str], None] = lambda text: None) -> Report:
     """Run guest tests; ``selection`` is pytest's. ``say`` is given the guest's output as it comes."""
-    started = time.monotonic()
+    started, before = time.monotonic(), _cpu()
     folder = _new_folder()
     python = [sys.executable, "-m", "pytest", *PYTEST, *selection]
     clock = _Clock(folder, say)
@@ -48,6 +49,7 @@ def run_tests(selection: Sequence[str], say: Callable[[str], None] = lambda text
     clock.look()
     report = Report(folder, seconds={"set-up": clock.started - started, **clock.phases()})
     report.seconds["total"] = time.monotonic() - started
+    report.cpu = _cpu() - before
     read_outcomes(report, "" if ended else f"the guest was killed after {LIMIT:.0f} s")
     (folder / "initramfs").unlink(missing_ok=True)
     (folder / "report.json").write_text(json.dumps(asdict(report), default=str, indent=1))
@@ -142,6 +144,12 @@ def _new_folder() -> Path:
             continue
         return runs / str(number)
     raise LabError("unreachable")
+
+
+def _cpu() -> float:
+    """Processor seconds of children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _rows() -> str:
