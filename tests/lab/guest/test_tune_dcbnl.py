@@ -15,7 +15,7 @@ from host import dcbnl
 from host.errors import HostError
 from host.ethtool import Ethtool, Pause
 from host.netlink import attributes
-from tests.lab.guest.kit import ROCE, knob, read_json, sh, statistics
+from tests.lab.guest.kit import ROCE, knob, read_json, rebind, sh, statistics
 
 MLX5, BNXT, LENIENT, LIAR = (f"sim{[s.like for s in ROCE].index(like)}" for like in ("mlx5", "bnxt", "lenient", "liar"))
 GOLDEN = Path(__file__).parents[2] / "golden/dcbnl.txt"
@@ -28,6 +28,14 @@ ETS = dcbnl.Ets(
 )
 BUFFER = dcbnl.Buffer((0, 0, 0, 1, 0, 0, 0, 0), (65536, 131072, 0, 0, 0, 0, 0, 0), 262016)
 APPS = [dcbnl.App(5, 3, 26), dcbnl.App(5, 6, 48)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _as_new() -> Iterator[None]:
+    """These tests set more than they take back: NICs whose driver is bound again are as new."""
+    yield
+    for nic in (MLX5, BNXT, LENIENT):
+        rebind(ROCE[int(nic[3:])].address)
 
 
 @contextlib.contextmanager

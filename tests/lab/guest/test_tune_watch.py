@@ -28,14 +28,23 @@ def _configfs() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def tuned(tmp_path: Path) -> Iterator[Bench]:
+@pytest.fixture(scope="module")
+def applied(_configfs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A NIC that is what its fabric says."""
     sh("ip", "-batch", "-", stdin=f"link set {MLX5} up\nlink set {OTHER} up")
-    bench = Bench(tmp_path, [MLX5])
+    bench = Bench(tmp_path_factory.mktemp("watch"), [MLX5])
     assert bench.tune("apply").code == 0
     yield bench
     bench.tune("rollback")
     sh("ip", "-batch", "-", stdin=f"link set {MLX5} down\nlink set {OTHER} down")
+
+
+@pytest.fixture
+def tuned(applied: Bench) -> Iterator[Bench]:
+    """The same one for all tests: each leaves it so."""
+    yield applied
+    (applied.state / "watch.prom").unlink(missing_ok=True)
+    assert applied.tune("verify").code == 0, "it is not left as it was"
 
 
 class Watch:
@@ -136,7 +145,6 @@ def test_enforcing_puts_drift_right(tuned: Bench) -> None:
         watch.await_kind("drift", "MTU 4200 → 9000")
         watch.await_kind("mended")
     assert sh("ethtool", "-a", MLX5).split().count("on") == 0
-    assert tuned.tune("verify").code == 0
 
 
 def test_a_reloaded_driver_s_nic_is_put_right_again(tuned: Bench) -> None:
