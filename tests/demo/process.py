@@ -7,6 +7,7 @@ ended with all that it started.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -120,13 +121,22 @@ def end(child: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def inside(namespaces: frozenset[int]) -> list[int]:
-    """The processes whose network namespace is one of ``namespaces`` (inode numbers)."""
+def inside(namespaces: frozenset[int], until: float = math.inf) -> list[int]:
+    """The processes whose network namespace is one of ``namespaces`` (inode numbers), started by ``until``.
+
+    ``until``: seconds since boot. A namespace's number may be another's as soon as it is gone.
+    """
     found = []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.stat(f"/proc/{entry}/ns/net").st_ino in namespaces:
+            if os.stat(f"/proc/{entry}/ns/net").st_ino in namespaces and _started(entry) <= until:
                 found.append(int(entry))
         except OSError:
             continue  # it ended meanwhile
     return found
+
+
+def _started(pid: str) -> float:
+    """Seconds since boot: field 22 of proc_pid_stat(5), in ticks. The name before it may hold anything."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")

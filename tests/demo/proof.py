@@ -32,13 +32,13 @@ def state(folder: Path) -> list[str]:
     return [f"{table}: {row}" for table, row in rows]
 
 
-def snapshot(name: str, ns: Ns, folder: Path, caller: Caller, namespaces: frozenset[int]) -> str:
-    """All that could be left on a host. ``namespaces``: inode numbers of the pods' namespaces."""
+def snapshot(name: str, ns: Ns, folder: Path, caller: Caller, namespaces: frozenset[int], until: float) -> str:
+    """All that could be left on a host. ``namespaces``: inode numbers of the pods', which began to end at ``until``."""
     lines = [
         *ns.snapshot().splitlines(),
         *(f"roceway {line}" for line in state(folder)),
         *(f"runtime {line}" for line in caller.remains()),
-        *(f"process {pid} in the namespace of a pod" for pid in inside(namespaces)),
+        *(f"process {pid} in the namespace of a pod" for pid in inside(namespaces, until)),
     ]
     return "\n".join(f"{name} {line}" for line in lines)
 

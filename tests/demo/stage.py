@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +31,7 @@ class Stage:
         self._caller = caller
         self._lab: Lab | None = None
         self._namespaces: set[int] = set()
+        self._ending = math.inf  # seconds since boot at which the first pod was told to end
         self.stands: list[Stand] = []
 
     @property
@@ -66,6 +69,7 @@ class Stage:
 
     def detach(self, stand: Stand) -> None:
         """End the host's pods."""
+        self._ending = min(self._ending, time.clock_gettime(time.CLOCK_BOOTTIME))
         for pod in list(stand.caller.pods):
             stand.caller.stop(pod)
 
@@ -73,7 +77,7 @@ class Stage:
         """All that pods could leave behind, one text for each host."""
         namespaces = frozenset(self._namespaces)
         return [
-            proof.snapshot(each.machine.name, each.machine.ns, each.state, each.caller, namespaces)
+            proof.snapshot(each.machine.name, each.machine.ns, each.state, each.caller, namespaces, self._ending)
             for each in self.stands
         ]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.demo.process import CommandError, SignalledError, Signals, must, run
+from tests.demo.process import CommandError, SignalledError, Signals, inside, must, run
 
 
 def gone(pid: int) -> bool:
@@ -72,3 +73,17 @@ def test_clean_up_and_its_commands_are_deaf_to_signals() -> None:
         done = run(["sh", "-c", "kill -INT $$; kill -TERM $$; echo alive"], timeout=5)
         assert done == (0, "alive\n", "")
         signals.check()
+
+
+def test_a_process_that_came_later_is_not_one_that_was_left_in_a_namespace() -> None:
+    own = frozenset({os.stat("/proc/self/ns/net").st_ino})
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    time.sleep(0.05)  # start times are told in hundredths of a second
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        assert child.pid in inside(own)
+        assert child.pid not in inside(own, before)
+        assert os.getpid() in inside(own, before)
+    finally:
+        child.kill()
+        child.wait()
