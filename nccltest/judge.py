@@ -51,7 +51,8 @@ class Series(NamedTuple):
 
     test: str
     group: str
-    """``pair``; ``whole of 64 (1f3a…)``, where the digits stand for the members; ``half of 32``; ``single gpu-1``."""
+    """``pair``; ``pair, 16 ranks``; ``whole of 64 (1f3a…)``, where the digits stand for the members; ``half of 32``;
+    ``single gpu-1``."""
     rail: str
     """Empty for all rails at once."""
     size: int
@@ -108,6 +109,11 @@ def series_of(one: Measurement) -> Series:
 
 
 def _group_class(one: Measurement) -> str:
+    """With the ranks where there are more than one a node: eight do not do what one does."""
+    return f"{_members_class(one)}{f', {one.ranks} ranks' if one.ranks > len(one.members) else ''}"
+
+
+def _members_class(one: Measurement) -> str:
     if one.kind == "pair":
         return "pair"
     if one.kind == "single":
@@ -166,7 +172,7 @@ def parted(
 
 def group_key(one: Measurement) -> object:
     """Equal for measurements of the same test on the same members at the same size."""
-    return one.test, one.size, one.members
+    return one.test, one.size, one.members, one.ranks
 
 
 def to_confirm(judgements: Sequence[Judgement], measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:

@@ -37,7 +37,7 @@ class Evidence:
     weight: Floats
     """Repeats of one group share their fate, and so do sizes measured one after the other: together they count 1."""
     kind: Ints
-    """Only measurements of one kind (test, size, number of members and nodes, one rail or all) are comparable."""
+    """Only measurements of one kind (test, size, number of members, nodes and ranks, one rail or all) compare."""
     size: Ints
     source: tuple[Measurement, ...]
 
@@ -79,7 +79,7 @@ def _line_rate(one: Measurement, cabling: Cabling) -> float:
 
 
 def _weights(source: Sequence[Measurement]) -> Floats:
-    keys = [(one.test, one.members, one.schedule, one.round) for one in source]
+    keys = [(one.test, one.members, one.ranks, one.schedule, one.round) for one in source]
     sizes = Counter(key for key, _ in {(key, one.size) for key, one in zip(keys, source, strict=True)})
     words = (2.0 if one.unreachable else min(one.weight, 1.0) for one in source)  # who was lost is told, not inferred
     return np.array([word / sizes[key] for key, word in zip(keys, words, strict=True)], dtype=float)
@@ -88,7 +88,7 @@ def _weights(source: Sequence[Measurement]) -> Floats:
 def _kinds(source: Sequence[Measurement], nodes: Sequence[int], known: Floats) -> Ints:
     numbers: dict[object, int] = {}
     keys = (
-        (one.test, one.size, len(one.members), count, one.members[0].rail is None, bool(np.isnan(want)))
+        (one.test, one.size, len(one.members), count, one.ranks, one.members[0].rail is None, bool(np.isnan(want)))
         for one, count, want in zip(source, nodes, known, strict=True)
     )
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)

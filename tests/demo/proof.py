@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Sequence
 from difflib import unified_diff
@@ -32,7 +33,9 @@ def state(folder: Path) -> list[str]:
     return [f"{table}: {row}" for table, row in rows]
 
 
-def snapshot(name: str, ns: Ns, folder: Path, caller: Caller, namespaces: frozenset[int], until: float) -> str:
+def snapshot(
+    name: str, ns: Ns, folder: Path, caller: Caller, namespaces: frozenset[int], until: float = math.inf
+) -> str:
     """All that could be left on a host. ``namespaces``: inode numbers of the pods', which began to end at ``until``."""
     lines = [
         *ns.snapshot().splitlines(),

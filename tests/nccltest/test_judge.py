@@ -379,3 +379,8 @@ def test_a_series_is_named_by_what_is_comparable() -> None:
     assert series_of(group(1.0, kind="pair", nodes=2)) == Series(
         "all_reduce", "pair", "rail0", 1 << 32, Fingerprint().key
     )
+
+
+def test_groups_of_other_ranks_are_series_of_their_own() -> None:
+    one, eight = (replace(group(46.0, nodes=2, kind="pair"), ranks=ranks) for ranks in (2, 16))
+    assert [series_of(each).group for each in (one, eight)] == ["pair", "pair, 16 ranks"]

@@ -18,7 +18,9 @@ from nccltest.__main__ import PROBE
 from nccltest.locate.cabling import Cabling, from_fabric
 from nccltest.locate.names import fold
 from nccltest.locate.verdict import Verdict, locate, to_json
+from nccltest.measure import measurements_of
 from nccltest.model import Measurement, Member, Outcome, write_measurements
+from nccltest.parse import parse_text
 from nccltest.sim import Cluster, Fault, Noise, measure
 from tuner.cli import run
 
@@ -315,3 +317,29 @@ def test_a_slow_node_of_a_few_is_named(count: int, rails: tuple[str | None, ...]
         for rail in rails
     ]
     assert blamed(locate(made)) == {("node", f"n{count - 1}")}
+
+
+def test_groups_of_other_ranks_are_not_compared() -> None:
+    names = [f"n{i}" for i in range(6)]
+    pairs = [(one, other) for i, one in enumerate(names) for other in names[i + 1 :]]
+    made = [replace(pair(*each, None, 40.0), ranks=2) for each in pairs]
+    made += [replace(pair(*each, None, 90.0), ranks=16) for each in pairs]
+    assert locate(made).verdict == "healthy"
+
+
+HEALTHY = ROOT.parent / "shared" / "data" / "nccl-logs" / "pairwise-h100-10node-healthy"
+
+
+@pytest.mark.skipif(not HEALTHY.is_dir(), reason="the recorded logs are not on this machine")
+def test_pairs_of_ten_healthy_nodes_whose_paths_are_of_two_kinds_blame_nobody() -> None:
+    runs = [
+        each
+        for file in sorted(HEALTHY.glob("*.log"))
+        for each in parse_text(file.read_text(errors="replace"), file.name)
+    ]
+    made = [one for each in runs for one in measurements_of(each, smallest=1 << 30)]
+    verdict = locate(made)
+    assert verdict.tested == len(made) > 1000
+    assert blamed(verdict) == {("global", "fabric")}
+    assert (verdict.verdict, verdict.suspects[0].sure) == ("ambiguous", False)
+    assert "9 of 10 nodes would have to be at fault" in verdict.suspects[0].evidence
