@@ -173,7 +173,7 @@ class Server:
         self._listening = None
 
     def _accept(self, listening: socket.socket) -> None:
-        while len(self._reading) + len(self._queue) < _PLUGINS_MAX:
+        while self._has_room:
             try:
                 connection, _ = listening.accept()
             except OSError:
@@ -186,8 +186,12 @@ class Server:
             self._reading[connection] = Plugin(connection)
             self._selector.register(connection, selectors.EVENT_READ, self._read)
             self._read(connection)  # usually the whole request is there already
-        self._is_full = True  # looked at again in the next turn; until then the kernel's queue holds the others
+        self._is_full = True  # until there is room again the kernel's queue holds the others
         self.unwatch(listening)
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._reading) + len(self._queue) < _PLUGINS_MAX
 
     def _read(self, connection: socket.socket) -> None:
         plugin = self._reading[connection]
@@ -303,7 +307,7 @@ class Server:
             self._crew.let_go(spare)
         if self._crew.is_short:
             self._hire()
-        if self._is_full and self._listening is not None:
+        if self._is_full and self._has_room and self._listening is not None:
             self._is_full = False
             self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
 
