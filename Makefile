@@ -13,7 +13,7 @@ demo: setup  ## four hosts, four rails each: attach, all-reduce, throttle a NIC,
 	@$(BIN)/python -m tests.demo
 
 test: setup  ## every test that this machine can run (root)
-	@$(BIN)/pytest -q -o cache_dir=.cache/pytest -m "not bench" --benchmark-disable $(T)
+	@$(BIN)/pytest -q -p no:cacheprovider -m "not bench" --benchmark-disable $(T)
 
 lab: setup  ## the tests of tests/lab in a virtual machine with RDMA, SR-IOV and DCB (T=dcb: a part)
 	@$(BIN)/python -m tests.lab $(T)
