@@ -79,10 +79,19 @@ class Agent:
                 env={**os.environ, **(env or {})},
             )
         self.pid = self._process.pid  # nsenter becomes it
-        self._await_ready()
+        self._await(ready=True)
 
-    def fork(self, broken: Callable[[], AbstractContextManager[object]] = nullcontext, workers: int = 1) -> None:
-        """In a forked child, with ``broken`` patched into it and its workers; a process group of its own."""
+    def fork(
+        self,
+        broken: Callable[[], AbstractContextManager[object]] = nullcontext,
+        workers: int = 1,
+        *,
+        until_ready: bool = True,
+    ) -> None:
+        """In a forked child, with ``broken`` patched into it and its workers; a process group of its own.
+
+        ``until_ready``: False where it is so broken that it may never be: then until it answers.
+        """
         self.pid = os.fork()
         if self.pid == 0:
             code = 70
@@ -94,7 +103,7 @@ class Agent:
                 code = self._be(broken, workers)
             finally:
                 os._exit(code)
-        self._await_ready()
+        self._await(ready=until_ready)
 
     def _be(self, broken: Callable[[], AbstractContextManager[object]], workers: int) -> int:
         from cni.agent.parts import Setting
@@ -105,11 +114,11 @@ class Agent:
         with within(self.host.ns), broken():
             return Resident(Options(setting, workers, trace=False), {}).run()
 
-    def _await_ready(self) -> None:
+    def _await(self, *, ready: bool) -> None:
         deadline = time.monotonic() + _START
         while time.monotonic() < deadline:
             told = self.status()
-            if told is not None and told["pid"] == self.pid and told["ready"]:
+            if told is not None and told["pid"] == self.pid and (told["ready"] or not ready):
                 return
             time.sleep(0.02)
         raise AssertionError(f"the agent did not start:\n{self.log.read_text()}")

@@ -309,7 +309,7 @@ def test_workers_that_die_at_once_are_not_started_in_a_loop(world: World, host: 
             yield
 
     try:
-        agent.fork(deadly)  # ready, until it sees that its workers are gone
+        agent.fork(deadly, until_ready=False)  # ready only until it sees that its workers are gone
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             told = agent.status()

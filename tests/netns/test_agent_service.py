@@ -109,7 +109,7 @@ def test_the_units_capabilities_are_enough(world: World, host: Host, mode: str) 
                 cwd=ROOT,
             )
         agent.pid = agent._process.pid
-        agent._await_ready()
+        agent._await(ready=True)
         worker = agent.children()[-1]
         effective = next(
             line for line in Path(f"/proc/{worker}/status").read_text().splitlines() if line.startswith("CapEff:")
