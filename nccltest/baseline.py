@@ -8,7 +8,7 @@ from math import sqrt
 
 import numpy as np
 
-__all__ = ["ENOUGH", "FLOOR", "WINDOW", "Baseline", "baseline"]
+__all__ = ["ENOUGH", "FLOOR", "WINDOW", "Baseline", "baseline", "lower_level"]
 
 ENOUGH = 12
 """Values that make a baseline. With fewer the spread is not known well enough for one false alarm in 10,000
@@ -17,6 +17,9 @@ WINDOW = 60
 """Latest values that count."""
 FLOOR = 0.005
 """Smallest spread: healthy series wander by this much over weeks, whatever their last values say."""
+_SHARE = 0.05
+"""Of all values: what that many have in common is no accident."""
+_APART = 0.04
 _PAIRWISE = 200
 """Values up to which all pairs of them are compared."""
 
@@ -45,6 +48,18 @@ def baseline(values: Sequence[float]) -> Baseline | None:
         return None
     past = np.asarray(values, dtype=float)
     return Baseline(float(np.median(past)), max(FLOOR, _spread(past)), len(past))
+
+
+def lower_level(values: Sequence[float], usual: Baseline) -> Baseline | None:
+    """A second level well below the usual one, where a twentieth of the values (three at least) lie there.
+
+    Groups drawn by chance take paths of more than one kind, and where no topology says which, the slower kind is as
+    healthy as the other.
+    """
+    low = [value for value in values if value < usual.centre - max(_APART, 4 * usual.sigma)]
+    if len(low) < max(3, _SHARE * len(values)):
+        return None
+    return Baseline(float(np.median(low)), usual.sigma, len(low))
 
 
 def _spread(past: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

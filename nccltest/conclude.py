@@ -13,11 +13,14 @@ from conf.hostlist import expand
 from nccltest.causes import Cause, causes
 from nccltest.expect import expected_busbw
 from nccltest.history import History
-from nccltest.judge import Before, Expected, Judgement, Series, bad, group_key, judge, parted, series_of
+from nccltest.judge import judge
+from nccltest.judgement import Before, Expected, Judgement, bad
 from nccltest.locate.cabling import Cabling, from_fabric
 from nccltest.locate.levels import USUAL_NOISE
 from nccltest.locate.verdict import Verdict, locate
 from nccltest.model import Measurement, write_measurements
+from nccltest.paths import with_paths
+from nccltest.series import Series, group_key, parted, series_of
 
 __all__ = ["Conclusion", "by_run", "conclude", "line_rate", "settled"]
 
@@ -46,11 +49,12 @@ def conclude(
 ) -> Conclusion:
     """Judge one run against ``history`` and locate what is slow. Writes nothing; ``remember`` does."""
     name = _name(measurements)
+    cabling = from_fabric(fabric) if fabric else Cabling({})
+    measurements = with_paths(measurements, cabling)
     past: Callable[[Series], Before] = (lambda each: history.before(each, name)) if history else lambda _: Before()
     expected = line_rate(fabric) if fabric else lambda _: None
     smallest = fabric.probe.threshold / 100 if fabric else 0.04
     judgements = judge(measurements, past, expected=expected, smallest=smallest)
-    cabling = from_fabric(fabric) if fabric else Cabling({})
     evidence = settled(measurements)
     verdict = locate(evidence, cabling, _own_past(evidence, judgements), _noise(judgements))
     began = max((one.time for one in measurements), default=0.0)

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 
 from host.errors import HostError
 from nccltest.baseline import WINDOW
-from nccltest.judge import Before, Judgement, Series, series_of
+from nccltest.judgement import Before, Judgement
 from nccltest.locate.names import fold
 from nccltest.model import Fingerprint, Measurement
+from nccltest.series import CONFIRM, Series, series_of
 
 __all__ = ["DEFAULT", "KEEP_DAYS", "History", "RunRow", "TrendPoint"]
 
@@ -197,7 +198,7 @@ class History:
                 return False
             sql = "INSERT INTO runs (schedule, time, summary) VALUES (?, ?, ?) RETURNING id"
             run = int(self._rows(sql, (schedule, time, _json(summary)))[0][0])
-            slow = {(j.series, j.members) for j in judgements if j.status == "regressed" and not j.drifting}
+            slow = {(j.series, j.members) for j in judgements if j.unusual}
             kept = [one for one in measurements if one.status != "interrupted"]
             self._points(run, time, kept, slow)
             self._fingerprints(kept)
@@ -213,7 +214,7 @@ class History:
             number = numbers.setdefault(series, 0) or self._number(series)
             numbers[series] = number
             busbw = one.busbw if one.status == "ok" and one.busbw else None
-            counts = busbw is not None and one.purpose != "confirm" and (series, members) not in slow
+            counts = busbw is not None and one.purpose != CONFIRM and (series, members) not in slow
             self._db.execute(
                 "INSERT INTO points (series, run, place, time, members, purpose, busbw, status, counts) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

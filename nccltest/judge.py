@@ -8,126 +8,24 @@ that size, never nccl-tests' average over sizes. Failed runs, wrong data and one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from hashlib import sha256
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import exp, log
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from nccltest.baseline import WINDOW, Baseline, baseline
+from nccltest.baseline import WINDOW, Baseline, baseline, lower_level
 from nccltest.cusum import drift
 from nccltest.detector import SMALLEST, alarm, confirmed, limit, screened
-from nccltest.expect import LOW
-from nccltest.fdr import outliers, p_value, survivors
+from nccltest.fdr import p_value, survivors
+from nccltest.judgement import Before, Expected, Judgement, Past, Status
 from nccltest.locate.names import fold
-from nccltest.model import Fingerprint, Measurement
+from nccltest.model import Measurement
+from nccltest.newcomers import against_line, among_peers
+from nccltest.series import CONFIRM, Series, group_key, parted, series_of
 
-__all__ = [
-    "Before",
-    "Judgement",
-    "Series",
-    "Status",
-    "bad",
-    "judge",
-    "parted",
-    "series_of",
-    "to_confirm",
-    "to_json",
-]
-
-Status = Literal[
-    "ok", "regressed", "improved", "no-baseline", "failed", "wrong-data", "not-collective", "incomplete", "timeout"
-]
-_BROKEN: tuple[Status, ...] = ("failed", "wrong-data", "incomplete", "timeout")
-_CONFIRM = "confirm"
-"""The purpose of measurements that check a suspicion."""
-
-
-class Series(NamedTuple):
-    """What is comparable."""
-
-    test: str
-    group: str
-    """``pair``; ``pair, 16 ranks``; ``whole of 64 (1f3a…)``, where the digits stand for the members; ``half of 32``;
-    ``single gpu-1``."""
-    rail: str
-    """Empty for all rails at once."""
-    size: int
-    fingerprint: str
-
-
-class Before(NamedTuple):
-    """A series' past, oldest first; this run is not in it. Values are log(busbw)."""
-
-    values: Sequence[float] = ()
-    """Of every group, those that were judged regressed left out: they are no part of what is usual."""
-    runs: Sequence[float] = ()
-    """The median of each run since the series began, regressed groups left out."""
-
-
-Past = Callable[[Series], Before]
-Expected = Callable[[Measurement], float | None]
-"""The busbw (GB/s) that line rate allows a group, None where unknown."""
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """One group at one size."""
-
-    series: Series
-    members: str
-    """Folded names."""
-    status: Status
-    busbw: float | None
-    """Median of this run's repeats, GB/s."""
-    baseline: float | None = None
-    """Median of the series' past, GB/s."""
-    runs: int = 0
-    """Past values behind the baseline."""
-    change_pct: float | None = None
-    z: float | None = None
-    noise_pct: float | None = None
-    """Standard deviation of one healthy value of the series, percent."""
-    limit_pct: float | None = None
-    """The loss from which it is an alarm, percent."""
-    confirmed: bool = False
-    suspected: bool = False
-    """Slow enough to be run again at once, and not yet confirmed or cleared."""
-    drifting: bool = False
-    """The series slid down slowly; this run alone shows nothing."""
-    of_line_pct: float | None = None
-    """Of what line rate allows."""
-    reason: str = ""
-
-
-def series_of(one: Measurement) -> Series:
-    """The series that a measurement belongs to."""
-    return Series(one.test, _group_class(one), one.rail or "", one.size, _key(one.fingerprint))
-
-
-def _group_class(one: Measurement) -> str:
-    """With the ranks where there are more than one a node: eight do not do what one does."""
-    return f"{_members_class(one)}{f', {one.ranks} ranks' if one.ranks > len(one.members) else ''}"
-
-
-def _members_class(one: Measurement) -> str:
-    if one.kind == "pair":
-        return "pair"
-    if one.kind == "single":
-        return f"single {one.nodes[0]}"
-    return f"{one.kind} of {len(one.nodes)}{f' ({_digest(one)})' if one.kind == 'whole' else ''}"
-
-
-@lru_cache(maxsize=1024)
-def _key(fingerprint: Fingerprint) -> str:
-    return fingerprint.key
-
-
-def _digest(one: Measurement) -> str:
-    return sha256("\0".join(sorted(one.nodes)).encode()).hexdigest()[:4]
+__all__ = ["judge", "to_confirm"]
 
 
 def judge(
@@ -144,46 +42,19 @@ def judge(
     first, again = parted(measurements)
     series = [series_of(one) for one in first]
     before = {each: past(each) for each in dict.fromkeys(series)}
-    usual = {each: baseline(known.values[-_window(each) :]) for each, known in before.items()}
+    usual = {each: _levels(each, known.values[-_window(each) :]) for each, known in before.items()}
+    repeats = [_values(again.get(group_key(one), ())) for one in first]
     made = [
-        _one(one, each, again.get(group_key(one), ()), before[each], usual[each], expected, smallest)
-        for one, each in zip(first, series, strict=True)
+        _one(one, each, values, before[each], usual[each], expected, smallest)
+        for one, each, values in zip(first, series, repeats, strict=True)
     ]
-    return tuple(_drifting(_among_peers(_not_by_chance(made)), before))
-
-
-def parted(
-    measurements: Iterable[Measurement],
-) -> tuple[tuple[Measurement, ...], dict[object, tuple[Measurement, ...]]]:
-    """A run's own measurements, and those that repeat one of them to confirm it, by :func:`group_key`.
-
-    A repeat of something that the run did not measure stands for itself; what was interrupted is left out.
-    """
-    told = [one for one in measurements if one.status != "interrupted"]
-    plain = [one for one in told if one.purpose != _CONFIRM]
-    keys = {group_key(one) for one in plain}
-    again: dict[object, list[Measurement]] = {}
-    for one in told:
-        if one.purpose == _CONFIRM and group_key(one) in keys:
-            again.setdefault(group_key(one), []).append(one)
-    alone = [one for one in told if one.purpose == _CONFIRM and group_key(one) not in keys]
-    return (*plain, *alone), {key: tuple(each) for key, each in again.items()}
-
-
-def group_key(one: Measurement) -> object:
-    """Equal for measurements of the same test on the same members at the same size."""
-    return one.test, one.size, one.members, one.ranks
+    return tuple(_drifting(among_peers(_not_by_chance(made), repeats), before))
 
 
 def to_confirm(judgements: Sequence[Judgement], measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
     """The measurements whose groups should be run again, ``detector.CONFIRMATIONS`` times, at once."""
     wanted = {(each.series, each.members) for each in judgements if each.suspected}
-    return tuple(one for one in measurements if one.purpose != _CONFIRM and (series_of(one), _names(one)) in wanted)
-
-
-def bad(judgements: Iterable[Judgement]) -> tuple[Judgement, ...]:
-    """Those that an operator must see: regressions and broken runs."""
-    return tuple(each for each in judgements if each.status == "regressed" or each.status in _BROKEN)
+    return tuple(one for one in measurements if one.purpose != CONFIRM and (series_of(one), _names(one)) in wanted)
 
 
 def _names(one: Measurement) -> str:
@@ -193,9 +64,9 @@ def _names(one: Measurement) -> str:
 def _one(
     one: Measurement,
     series: Series,
-    again: Sequence[Measurement],
+    repeats: Sequence[float],
     before: Before,
-    usual: Baseline | None,
+    levels: Sequence[Baseline],
     expected: Expected,
     smallest: float,
 ) -> Judgement:
@@ -205,8 +76,9 @@ def _one(
     value, line = log(one.busbw), expected(one)
     of_line = 100 * one.busbw / line if line else None
     plain = replace(plain, of_line_pct=of_line, runs=len(before.values))
-    if usual is None:
-        return _without_past(plain)
+    if not levels:
+        return against_line(plain, repeats)
+    usual = min(levels, key=lambda level: abs(value - level.centre))
     judged = replace(
         plain,
         baseline=exp(usual.centre),
@@ -216,13 +88,25 @@ def _one(
         noise_pct=100 * usual.sigma,
         limit_pct=100 * (1 - exp(-max(smallest, 4 * usual.sigma))),
     )
-    repeats = [log(each.busbw) for each in again if each.status == "ok" and each.busbw]
     return _against(judged, value, repeats, usual, smallest, same_group=one.kind in ("whole", "single"))
+
+
+def _values(measurements: Iterable[Measurement]) -> list[float]:
+    return [log(each.busbw) for each in measurements if each.status == "ok" and each.busbw]
+
+
+def _levels(series: Series, values: Sequence[float]) -> list[Baseline]:
+    """What is usual: one level, two where groups are drawn; none while there is too little past."""
+    usual = baseline(values)
+    if usual is None or series.one_group:
+        return [usual] if usual else []
+    lower = lower_level(values, usual)
+    return [usual, lower] if lower else [usual]
 
 
 def _window(series: Series) -> int:
     """Runs have many pairs: a window of runs is one of many more values."""
-    return 8 * WINDOW if series.group.startswith(("pair", "half")) else WINDOW
+    return WINDOW if series.one_group else 8 * WINDOW
 
 
 def _without_value(one: Measurement, plain: Judgement) -> Judgement:
@@ -231,13 +115,6 @@ def _without_value(one: Measurement, plain: Judgement) -> Judgement:
         return replace(plain, status="not-collective", reason=reason)
     status: Any = "failed" if one.status == "ok" else one.status
     return replace(plain, status=status, busbw=None, reason=one.errors[0] if one.errors else "")
-
-
-def _without_past(plain: Judgement) -> Judgement:
-    if plain.of_line_pct is not None and plain.of_line_pct < 100 * LOW:
-        reason = f"no history, and {plain.of_line_pct:.0f} % of what line rate allows (healthy: 80 to 97 %)"
-        return replace(plain, status="regressed", reason=reason)
-    return plain
 
 
 def _against(
@@ -281,24 +158,6 @@ def _not_by_chance(judgements: Sequence[Judgement]) -> list[Judgement]:
     ]
 
 
-def _among_peers(judgements: Sequence[Judgement]) -> list[Judgement]:
-    """Groups without a past against the like groups of their own run."""
-    made = list(judgements)
-    peers: dict[object, list[int]] = {}
-    for index, each in enumerate(made):
-        if each.status == "no-baseline" and each.busbw:
-            peers.setdefault((each.series.test, each.series.group.split()[0], each.series.size), []).append(index)
-    for places in peers.values():
-        values = [log(made[index].busbw or 1.0) for index in places]
-        for index, slow in zip(places, outliers(values), strict=True):
-            if slow:
-                usual = exp(float(np.median(values)))
-                share = 100 * (exp(values[places.index(index)]) / usual - 1)
-                reason = f"no history, and {share:.0f} % against the {len(places)} like groups of this run"
-                made[index] = replace(made[index], status="regressed", suspected=True, reason=reason)
-    return made
-
-
 def _drifting(judgements: Sequence[Judgement], past: Mapping[Series, Before]) -> list[Judgement]:
     """Series whose runs, this one included, slid down slowly; told of the first of their groups that looks healthy."""
     made = list(judgements)
@@ -317,33 +176,3 @@ def _drifting(judgements: Sequence[Judgement], past: Mapping[Series, Before]) ->
                 first, status="regressed", confirmed=True, suspected=False, drifting=True, reason=reason
             )
     return made
-
-
-def to_json(judgement: Judgement) -> dict[str, Any]:
-    """The contract's shape, with what stands behind it. Percent and GB/s are rounded to what means something."""
-    series = judgement.series
-    return {
-        "test": series.test,
-        "group": series.group,
-        "rail": series.rail or None,
-        "size": series.size,
-        "fingerprint": series.fingerprint,
-        "members": judgement.members,
-        "status": judgement.status,
-        "change_pct": _rounded(judgement.change_pct, 2),
-        "z": _rounded(judgement.z, 2),
-        "confirmed": judgement.confirmed,
-        "suspected": judgement.suspected,
-        "drifting": judgement.drifting,
-        "busbw": _rounded(judgement.busbw, 4),
-        "baseline": _rounded(judgement.baseline, 4),
-        "runs": judgement.runs,
-        "noise_pct": _rounded(judgement.noise_pct, 2),
-        "limit_pct": _rounded(judgement.limit_pct, 2),
-        "of_line_pct": _rounded(judgement.of_line_pct, 1),
-        "reason": judgement.reason,
-    }
-
-
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)

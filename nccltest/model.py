@@ -158,7 +158,7 @@ class Fingerprint:
     env: _Text = ""
     """Hash of the benchmark's command and environment."""
     fabric: _Text = ""
-    """Hash of fabric.yaml."""
+    """Hash of those parts of fabric.yaml that bandwidth depends on: rails, QoS, node types."""
 
     @property
     def key(self) -> str:
@@ -214,6 +214,8 @@ class Measurement:
     """Bus bandwidth of each repeat, in order."""
     ranks: _Count = 0
     """Ranks in the group; 0: one for each member."""
+    path: Annotated[str, Field(max_length=64)] = ""
+    """How its members reach each other, where fabric.yaml tells: ``same leaf``, ``across leaves, 200 Gb/s``."""
     schedule: Annotated[str, Field(max_length=128)] = ""
     """The id of the ``roceway-probe run`` that it belongs to."""
     round: _Count = 0

@@ -12,7 +12,7 @@ from typing import Any
 
 from nccltest.causes import to_json as cause_to_json
 from nccltest.conclude import Conclusion
-from nccltest.judge import Judgement
+from nccltest.judgement import Judgement
 from nccltest.locate.names import fold
 from nccltest.locate.verdict import to_json
 

@@ -13,7 +13,7 @@ from conf.units import format_bytes
 from nccltest.baseline import WINDOW, baseline
 from nccltest.commands.judge import history_option
 from nccltest.history import History, RunRow
-from nccltest.judge import Series
+from nccltest.series import Series
 from tuner.cli import json_option
 from tuner.exits import DONE
 

@@ -11,7 +11,7 @@ from conf.fabric import load
 from nccltest.commands.locate import read
 from nccltest.conclude import Conclusion, by_run, conclude
 from nccltest.history import DEFAULT, History
-from nccltest.judge import to_json as judgement_to_json
+from nccltest.judgement import to_json as judgement_to_json
 from nccltest.locate.verdict import to_json as verdict_to_json
 from nccltest.remember import remember
 from tuner.cli import fabric_options, json_option

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 import time
@@ -26,7 +25,7 @@ from nccltest.detector import CONFIRMATIONS
 from nccltest.history import History
 from nccltest.judge import to_confirm
 from nccltest.launch.backend import backend_of
-from nccltest.launch.job import bench_of, environment_hash
+from nccltest.launch.job import bench_of, environment_hash, fabric_hash
 from nccltest.launch.process import Signals
 from nccltest.launch.version import library_version
 from nccltest.locate.cabling import Cabling, from_fabric
@@ -238,7 +237,7 @@ def run(options: argparse.Namespace) -> int:
             Fingerprint(
                 nccl=library_version(backend.name, fabric.probe.benchmark),
                 env=environment_hash(bench),
-                fabric=hashlib.sha256(options.fabric.read_bytes()).hexdigest()[:16],
+                fabric=fabric_hash(fabric),
             ),
             record,
             _Printed(),
@@ -261,7 +260,7 @@ def _suspected(measured: Sequence[Measurement], fabric: Fabric, path: Path) -> t
     with ExitStack() as stack:
         history = stack.enter_context(History.open(path)) if path.exists() else None
         conclusion = conclude(measured, history=history, fabric=fabric)
-    return to_confirm(conclusion.judgements, measured)
+    return to_confirm(conclusion.judgements, conclusion.measurements)
 
 
 def confirmation(suspected: Sequence[Measurement], timing: Timing) -> Plan:

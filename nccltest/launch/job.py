@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from conf.hostlist import expand
 from conf.nodes import NodeType
 from nccltest.schedule import Group
 
-__all__ = ["MARK", "Bench", "Job", "bench_of", "environment_hash", "job_of", "launches"]
+__all__ = ["MARK", "Bench", "Job", "bench_of", "environment_hash", "fabric_hash", "job_of", "launches"]
 
 MARK = "ROCEWAY_PROBE_JOB"
 """Environment variable that every process of a job has, on every host: by it they are found when they must end."""
@@ -187,3 +188,13 @@ def environment_hash(bench: Bench) -> str:
     parts += [f"{name}={value}" for name, value in sorted(bench.environment.items())]
     parts += [f"{rail}={hca}" for rail, hca in sorted(bench.hcas.items())]
     return sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def fabric_hash(fabric: Fabric) -> str:
+    """Of what bandwidth depends on: rails, QoS, node types.
+
+    Not of comments, nor of nodes, cables, suppressions or the probe's own schedule: who adds a host or a round keeps
+    the history. What the benchmark does is in :func:`environment_hash`.
+    """
+    parts = fabric.model_dump(mode="json", include={"rails", "qos", "node_types"}, exclude_defaults=True)
+    return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

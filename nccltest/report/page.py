@@ -13,11 +13,12 @@ from conf.units import format_bytes
 from nccltest.causes import moved
 from nccltest.conclude import Conclusion
 from nccltest.history import History
-from nccltest.judge import Judgement, Series, bad
+from nccltest.judgement import Judgement, bad
 from nccltest.locate.cabling import Cabling
 from nccltest.model import Measurement
 from nccltest.report.chart import Trend, heatmap, trend
 from nccltest.report.terminal import headline, name_of, place_of, when
+from nccltest.series import Series
 
 __all__ = ["page"]
 

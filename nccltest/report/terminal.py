@@ -13,7 +13,7 @@ from rich.text import Text
 from conf.units import format_bytes
 from nccltest.causes import Cause
 from nccltest.conclude import Conclusion
-from nccltest.judge import Judgement, bad
+from nccltest.judgement import Judgement, bad
 from nccltest.locate.verdict import Suspect, Verdict
 
 __all__ = ["conclusion_table", "headline", "name_of", "place_of", "show", "verdict_table", "when"]

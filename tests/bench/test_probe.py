@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nccltest.judge import Before, judge
+from nccltest.judge import judge
+from nccltest.judgement import Before
 from nccltest.locate.cabling import Cabling
 from nccltest.locate.verdict import locate
 from nccltest.sim import Cluster, Fault, measure

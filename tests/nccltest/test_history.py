@@ -14,8 +14,8 @@ import pytest
 
 from host.errors import HostError
 from nccltest.history import History
-from nccltest.judge import Series, series_of
 from nccltest.model import Measurement, Member
+from nccltest.series import Series, series_of
 
 ROOT = Path(__file__).parents[2]
 PAIR = (Member("a", "rail0"), Member("b", "rail0"))

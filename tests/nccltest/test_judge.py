@@ -23,10 +23,13 @@ from nccltest.expect import expected_busbw, wire_rate
 from nccltest.fdr import outliers, survivors
 from nccltest.figures import at_least, at_most
 from nccltest.history import History
-from nccltest.judge import Before, Judgement, Series, judge, series_of, to_confirm
+from nccltest.judge import judge, to_confirm
 from nccltest.judge_sim import detection, drifts
+from nccltest.judgement import Before, Judgement
+from nccltest.launch.job import fabric_hash
 from nccltest.model import Fingerprint, GroupKind, Measurement, Member, Outcome, write_measurements
 from nccltest.remember import remember
+from nccltest.series import Series, series_of
 from tuner.cli import run
 
 ROOT = Path(__file__).parents[2]
@@ -175,6 +178,103 @@ def test_without_history_peers_and_line_rate_judge() -> None:
     assert slow.status == "regressed"
     assert slow.of_line_pct == pytest.approx(40)
     assert judge([group(46.0)], lambda _: Before(), expected=lambda _: 50.0)[0].status == "no-baseline"
+
+
+def peers(slow: float) -> list[Measurement]:
+    """Eight pairs of a first day, one of them slow."""
+    pairs = [replace(group(46.0 + i / 100, kind="pair"), members=(Member(f"a{i}"), Member(f"b{i}"))) for i in range(8)]
+    return [*pairs[:3], replace(pairs[3], busbw=slow), *pairs[4:]]
+
+
+def again(one: Measurement, busbw: float) -> list[Measurement]:
+    return [replace(one, busbw=busbw, purpose="confirm") for _ in range(CONFIRMATIONS)]
+
+
+@pytest.mark.parametrize("slow", [40.0, 20.0])
+def test_without_history_too_what_looks_slow_is_run_again_and_that_decides(slow: float) -> None:
+    pairs = peers(slow)
+    told = judge(pairs, lambda _: Before(), expected=lambda _: 50.0)
+    assert [each.suspected for each in told] == [index == 3 for index in range(8)]
+    assert to_confirm(told, pairs) == (pairs[3],)
+    cleared = judge([*pairs, *again(pairs[3], 46.0)], lambda _: Before(), expected=lambda _: 50.0)
+    assert {(each.status, each.suspected, each.confirmed) for each in cleared} == {("no-baseline", False, False)}
+    borne_out = judge([*pairs, *again(pairs[3], slow)], lambda _: Before(), expected=lambda _: 50.0)[3]
+    assert (borne_out.status, borne_out.suspected, borne_out.confirmed) == ("regressed", False, True)
+    assert "5 runs at once" in borne_out.reason
+
+
+def test_where_all_is_below_line_rate_running_it_again_is_no_use() -> None:
+    pairs = [replace(each, busbw=20.0) for each in peers(20.0)]
+    made = judge(pairs, lambda _: Before(), expected=lambda _: 50.0)
+    assert {(each.status, each.suspected) for each in made} == {("regressed", False)}
+
+
+def test_a_slower_path_is_learnt_and_not_called_slow_for_ever(tmp_path: Path) -> None:
+    """Six of eight pairs at one level and two ten percent below: nobody knows yet that it is usual."""
+    with History.open(tmp_path / "h.db") as history:
+        for day in range(4):
+            pairs = [replace(one, schedule=f"day-{day}") for one in peers(41.5)]
+            pairs[5] = replace(pairs[5], busbw=41.6)
+            conclusion = conclude(pairs, history=history)
+            remember(conclusion, history)
+        assert not [each for each in conclusion.judgements if each.status == "regressed"]
+
+
+def test_what_is_below_line_rate_from_the_first_day_on_never_becomes_usual() -> None:
+    def told(one: Measurement) -> bool:
+        return judge([one], lambda _: Before(), expected=lambda _: 50.0)[0].unusual
+
+    assert told(group(20.0))
+    assert told(group(20.0, kind="pair"))
+    assert not told(group(46.0))
+
+
+FABRIC = """\
+apiVersion: roceway/v1
+kind: Fabric
+metadata: {name: lab}
+rails: [{name: rail0, subnet: 10.10.0.0/16, nodeBlock: 28}]
+nodeTypes:
+  new: {speed: 400G, mode: macvlan, rails: {rail0: p0}}
+  old: {speed: 200G, mode: macvlan, rails: {rail0: p0}}
+nodes: [{match: "n[0-3]", type: new}, {match: "n[4-7]", type: TYPE, firstIndex: 8}]
+switches:
+  - {name: leaf-0, platform: sonic, role: leaf, ports: {"p[0-1]": "n[0-1]/rail0", "p[2-3]": "n[4-5]/rail0"}}
+  - {name: leaf-1, platform: sonic, role: leaf, ports: {"p[0-1]": "n[2-3]/rail0", "p[2-3]": "n[6-7]/rail0"}}
+"""
+
+
+def paths(tmp_path: Path, type_: str) -> list[str]:
+    path = tmp_path / "fabric.yaml"
+    path.write_text(FABRIC.replace("TYPE", type_))
+    ends = [("n0", "n1"), ("n0", "n2"), ("n4", "n5"), ("n4", "n6"), ("n0", "n9")]
+    pairs = [
+        replace(group(46.0, kind="pair"), members=(Member(one, "rail0"), Member(other, "rail0"))) for one, other in ends
+    ]
+    return [each.series.group for each in conclude(pairs, fabric=load(path)).judgements]
+
+
+def test_paths_within_a_leaf_and_across_leaves_have_series_of_their_own(tmp_path: Path) -> None:
+    within, across = "pair, same leaf", "pair, across leaves"
+    assert paths(tmp_path, "new") == [within, across, within, across, "pair"]
+
+
+def test_where_nics_differ_a_pair_is_compared_with_pairs_of_its_rate(tmp_path: Path) -> None:
+    new, old = "400 Gb/s", "200 Gb/s"
+    made = paths(tmp_path, "old")
+    assert made[:3] == [f"pair, same leaf, {new}", f"pair, across leaves, {new}", f"pair, same leaf, {old}"]
+
+
+def test_a_host_or_a_comment_more_in_fabric_yaml_keeps_the_history_and_another_qos_does_not(tmp_path: Path) -> None:
+    def hashed(text: str) -> str:
+        path = tmp_path / "fabric.yaml"
+        path.write_text(text)
+        return fabric_hash(load(path))
+
+    text = FABRIC.replace("TYPE", "old")
+    assert hashed(text) == hashed(text.replace("n[4-7]", "n[4-8]") + "# a word\nprobe: {rounds: 3}\n")
+    assert hashed(text) != hashed(text + "qos: {mtu: 4200}\n")
+    assert hashed(text) != hashed(text.replace("400G", "100G"))
 
 
 def test_a_slow_drift_is_told_although_no_run_is_bad() -> None:
