@@ -133,11 +133,16 @@ class PodResources:
 def given(pod: api.PodResources) -> Iterator[Given]:
     """The devices of a pod's containers, those of claims by their driver's name.
 
-    Kubelets before 1.31 name only the CDI device of a claim.
+    The kubelet lists each device of a container by itself, in no order (ContainerDevicesFromResourceDeviceInstances,
+    pkg/kubelet/apis/podresources): here a container's devices of one resource are together. Kubelets before 1.31 name
+    only the CDI device of a claim.
     """
     for container in pod.containers:
+        by_resource: dict[str, list[str]] = {}
         for each in container.devices:
-            yield Given(container.name, each.resource_name, tuple(each.device_ids))
+            by_resource.setdefault(each.resource_name, []).extend(each.device_ids)
+        for resource, idents in sorted(by_resource.items()):
+            yield Given(container.name, resource, tuple(sorted(idents)))
         for claim in container.dynamic_resources:
             for resource in claim.claim_resources:
                 if resource.device_name:

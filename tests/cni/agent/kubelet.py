@@ -220,7 +220,12 @@ class Kubelet:
     def _pod(self, key: tuple[str, str]) -> pr.PodResources:
         containers = []
         for container, given in self.pods[key].items():
-            devices = [pr.ContainerDevices(resource_name=resource, device_ids=idents) for resource, idents in given]
+            # One entry for each device, in no order: so a real kubelet (1.34) answers.
+            devices = [
+                pr.ContainerDevices(resource_name=resource, device_ids=[ident])
+                for resource, idents in given
+                for ident in reversed(idents)
+            ]
             containers.append(
                 pr.ContainerResources(name=container, devices=devices, dynamic_resources=self.claims.get(key, []))
             )
