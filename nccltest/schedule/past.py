@@ -9,6 +9,7 @@ from itertools import combinations
 
 from nccltest.model import Measurement
 from nccltest.schedule.matchings import edge
+from nccltest.series import CONFIRM
 
 __all__ = ["DAY", "Past", "past_of"]
 
@@ -21,7 +22,7 @@ class Past:
     """What is known when a plan is made."""
 
     met: Mapping[frozenset[str], int] = field(default_factory=dict)
-    """Pair -> rounds in which it was measured."""
+    """Pair -> rounds in which it was measured, confirmations left out."""
     idle: Mapping[str, int] = field(default_factory=dict)
     """Node -> rounds of pairs in which it had no partner."""
     spent: Mapping[str, float] = field(default_factory=dict)
@@ -45,7 +46,7 @@ def past_of(measurements: Iterable[Measurement], now: float) -> Past:
         if key in seen:
             continue  # another size of the same run
         seen.add(key)
-        if each.kind == "pair":
+        if each.kind == "pair" and each.purpose != CONFIRM:
             met.update(edge(*pair) for pair in combinations(each.nodes, 2))
             paired.setdefault((each.schedule, each.round), set()).update(each.nodes)
     for (_, _, node), seconds in longest.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal, NamedTuple
@@ -22,6 +22,8 @@ PURPOSES: tuple[Purpose, ...] = ("follow-up", "random", "cross-leaf", "same-leaf
 
 _FOLLOW_UPS = 3
 """Rounds for suspects: with three other partners a NIC's own fault and a partner's are told apart."""
+_THIS_PLAN = 1_000_000
+"""How much more than a meeting of earlier days one of this plan counts."""
 
 
 class Suspicion(NamedTuple):
@@ -154,7 +156,7 @@ class _Draw:
             pairs = across(known, leaf, self.rng, self.met)
         else:
             pairs = random_matching(self.nodes, self.rng, self.met, self.idle)
-        self.met.update(edge(*pair) for pair in pairs)
+        self._meet(pairs)
         self.idle.update(set(self.nodes) - {node for pair in pairs for node in pair})
         return pairs
 
@@ -176,8 +178,13 @@ class _Draw:
             partner = min(free, key=order.__getitem__)
             free.remove(partner)
             pairs.append((node, partner))
-        self.met.update(edge(*pair) for pair in pairs)
+        self._meet(pairs)
         return tuple(pairs)
+
+    def _meet(self, pairs: Iterable[Pair]) -> None:
+        """Pairs of this plan met just now: no past outweighs that."""
+        for pair in pairs:
+            self.met[edge(*pair)] += _THIS_PLAN
 
 
 def _leaf_of(cabling: Cabling) -> Callable[[str], str]:

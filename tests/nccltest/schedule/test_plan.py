@@ -121,6 +121,15 @@ def test_day_after_day_everybody_meets_everybody_before_anyone_meets_again(count
         assert max(met.values()) <= 3
 
 
+def test_one_plan_repeats_no_pair_while_there_are_others_whatever_met_before() -> None:
+    day = {frozenset((f"n{one:04}", f"n{other:04}")): 1 for one, other in combinations(range(4), 2)}
+    first = plan(4, ("random",), policy={"matchings": 1, "rails": "together"}).rounds[0]
+    for seed in range(20):
+        lately = Past(met=day | {pair: 9 for pair in day if pair not in pairs(first)})
+        made = plan(4, ("random",), past=lately, seed=str(seed), policy={"matchings": 3, "rails": "together"})
+        assert len({pair for one in made.rounds for pair in pairs(one)}) == 6
+
+
 def test_matchings_are_random_not_neighbours() -> None:
     drawn = {frozenset(pairs(plan(8, ("random",), seed=str(seed)).rounds[0])) for seed in range(40)}
     assert len(drawn) == 7  # the seven rounds of the tournament
@@ -196,9 +205,11 @@ def test_suspects_are_followed_up_with_others_that_nobody_suspects() -> None:
 
 
 def test_the_past_is_read_from_measurements() -> None:
-    def measured(day: int, number: int, group: tuple[str, ...], size: int = 8, at: float = 0.0) -> Measurement:
+    def measured(
+        day: int, number: int, group: tuple[str, ...], size: int = 8, at: float = 0.0, purpose: str = "random"
+    ) -> Measurement:
         document = {"test": "t", "size": size, "members": [{"node": node} for node in group], "busbw": 1.0}
-        extra = {"schedule": str(day), "round": number, "kind": "pair", "seconds": 20.0, "time": at}
+        extra = {"schedule": str(day), "round": number, "kind": "pair", "seconds": 20.0, "time": at, "purpose": purpose}
         return measurement_from_json({**document, **extra})
 
     now = 1e6
@@ -208,10 +219,11 @@ def test_the_past_is_read_from_measurements() -> None:
         measured(2, 0, ("a", "b"), size=16, at=now - 50),  # another size of the same run
         measured(2, 0, ("c", "d"), at=now - 50),
         measured(2, 1, ("a", "c"), at=now - 20),
+        measured(2, 2, ("a", "c"), at=now - 10, purpose="confirm"),  # costs, and is no new meeting
     ]
     past = past_of(told, now)
     assert past.met == {frozenset("ab"): 2, frozenset("cd"): 1, frozenset("ac"): 1}
-    assert past.spent == {"a": 40.0, "b": 20.0, "c": 40.0, "d": 20.0}
+    assert past.spent == {"a": 60.0, "b": 20.0, "c": 60.0, "d": 20.0}
     assert past.idle == {"c": 1, "d": 2, "b": 1}
 
 
