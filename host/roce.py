@@ -10,13 +10,14 @@ Paths, the first that exists wins (``{net}`` netdev, ``{pci}`` address, ``{rdma}
 ``ecn``            bnxt_re out of tree ``…/cc/ecn_enable``; irdma ``/sys/kernel/config/irdma/{rdma}/roce_dcqcn_enable``
 ``cnp_dscp``       OFED ``…/roce_np/cnp_dscp``; mlx5 debugfs ``cc_params/np_cnp_dscp``; bnxt_re ``…/cc/cnp_dscp``
 ``cnp_prio``       OFED ``…/roce_np/cnp_802p_prio``; mlx5 ``cc_params/np_cnp_prio``; bnxt_re ``…/cc/cnp_prio``
-``param.NAME``     ``/sys/kernel/debug/mlx5/{pci}/cc_params/NAME``; bnxt_re ``…/cc/NAME``
+``param.NAME``     OFED ``…/roce_rp/rpg_ai_rate`` and its like (NAME is the in-tree driver's: ``rp_ai_rate``); mlx5
+                   ``/sys/kernel/debug/mlx5/{pci}/cc_params/NAME``; bnxt_re ``…/cc/NAME``
 ``trust``          ``/sys/class/net/{net}/qos/trust`` (MLNX_OFED): ``dscp`` or ``pcp``
 =================  ==================================================================================================
 
 Kernel documents: ``Documentation/ABI/testing/configfs-rdma_cm``; ``drivers/net/ethernet/mellanox/mlx5/core`` and
 ``drivers/infiniband/hw/mlx5/cong.c``. bnxt_re's ``cc`` folder is that of Broadcom's out-of-tree driver: what is
-written there counts only after ``apply`` is written.
+written there counts only after ``apply`` is written, and is read as hexadecimal by its older releases.
 """
 
 from __future__ import annotations
@@ -48,6 +49,30 @@ _PATHS: dict[str, tuple[str, ...]] = {
 }
 _PER_PRIORITY = {"np": f"{_OFED}/roce_np/enable", "rp": f"{_OFED}/roce_rp/enable"}
 _PARAMS = (_CC_PARAMS, BNXT_CC)
+_OFED_PARAMS = {
+    f"rp_{name}": f"{_OFED}/roce_rp/rpg_{name}"
+    for name in (
+        "time_reset",
+        "byte_reset",
+        "threshold",
+        "ai_rate",
+        "max_rate",
+        "hai_rate",
+        "min_dec_fac",
+        "min_rate",
+        "gd",
+    )
+} | {
+    "rp_clamp_tgt_rate": f"{_OFED}/roce_rp/clamp_tgt_rate",
+    "rp_clamp_tgt_rate_ati": f"{_OFED}/roce_rp/clamp_tgt_rate_after_time_inc",
+    "rp_rate_to_set_on_first_cnp": f"{_OFED}/roce_rp/rate_to_set_on_first_cnp",
+    "rp_dce_tcp_g": f"{_OFED}/roce_rp/dce_tcp_g",
+    "rp_dce_tcp_rtt": f"{_OFED}/roce_rp/dce_tcp_rtt",
+    "rp_rate_reduce_monitor_period": f"{_OFED}/roce_rp/rate_reduce_monitor_period",
+    "rp_initial_alpha_value": f"{_OFED}/roce_rp/initial_alpha_value",
+    "np_min_time_between_cnps": f"{_OFED}/roce_np/min_time_between_cnps",
+}
+"""OFED's files of the parameters that the in-tree driver has in debugfs, by the in-tree name."""
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _CLASS = re.compile(r"tclass=(-?[0-9]+)")
 
@@ -69,6 +94,7 @@ def names(place: Place) -> tuple[str, ...]:
 
 
 def _parameters(place: Place) -> Iterator[str]:
+    yield from (name for name in _OFED_PARAMS if find(place, f"param.{name}"))
     for template in _PARAMS:
         folder = _fill(place, template)
         try:
@@ -94,7 +120,8 @@ def _templates(name: str) -> tuple[str, ...]:
     if kind in _PER_PRIORITY and rest.isdigit():
         return (f"{_PER_PRIORITY[kind]}/{rest}",)
     if kind == "param" and _WORD.fullmatch(rest):
-        return tuple(f"{folder}/{rest}" for folder in _PARAMS)
+        ofed = (_OFED_PARAMS[rest],) if rest in _OFED_PARAMS else ()
+        return (*ofed, *(f"{folder}/{rest}" for folder in _PARAMS))
     raise ValueError(f"{name!r} is no setting of a RoCE NIC")
 
 
@@ -133,9 +160,11 @@ def write(place: Place, name: str, value: str) -> None:
     path = find(place, name)
     if path is None:
         raise HostError(f"write {value} to", f"{name} of {place.net or place.rdma}", 2, "this NIC has no such setting")
-    _write(path, value)
-    if "/bnxt_re/" in path and "/cc/" in path:
-        _write(os.path.join(os.path.dirname(path), "apply"), "1")
+    if "/bnxt_re/" not in path or "/cc/" not in path:
+        _write(path, value)
+        return
+    _write(path, hex(int(value)))
+    _write(os.path.join(os.path.dirname(path), "apply"), "0x1")
 
 
 def reveal(place: Place) -> None:
@@ -165,8 +194,12 @@ def _make(place: Place) -> None:
 
 
 def _write(path: str, value: str) -> None:
+    """In one write, and nothing is made: a debugfs file cannot seek, so no buffered file of Python's will do."""
     try:
-        with open(path, "r+") as file:
-            file.write(value)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, value.encode())
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise HostError(f"write {value} to", path, error.errno or 0) from error

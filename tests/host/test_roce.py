@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_bnxt_re_counts_only_once_applied(tmp_path: Path) -> None:
     folder = roce.BNXT_CC.format(rdma="mlx5_0")
     place = put(tmp_path, {f"{folder}/ecn_enable": "0x0\n", f"{folder}/cnp_dscp": "0x30\n", f"{folder}/apply": "0\n"})
     roce.write(place, "ecn", "1")
-    assert (tmp_path / folder / "apply").read_text().startswith("1")
+    assert (tmp_path / folder / "apply").read_text().startswith("0x1")
     assert "param.apply" not in roce.names(place)
 
 
@@ -96,3 +97,35 @@ def test_what_a_driver_shows_on_request_alone_is_asked_for(tmp_path: Path) -> No
     made = sorted(str(path.relative_to(tmp_path / "sys/kernel/config")) for path in tmp_path.rglob("rocep24s0"))
     assert made == ["irdma/rocep24s0", "rdma_cm/rocep24s0"]
     roce.reveal(roce.Place("eth2", PCI, "", str(tmp_path)))
+
+
+def test_ofed_s_dcqcn_parameters_have_the_in_tree_names(tmp_path: Path) -> None:
+    ecn = "sys/class/net/eth2/ecn"
+    files = {f"{ecn}/roce_rp/rpg_ai_rate": "5\n", f"{ecn}/roce_rp/dce_tcp_g": "1019\n"}
+    files |= {f"{ecn}/roce_np/min_time_between_cnps": "4\n"}
+    files |= {f"sys/kernel/debug/mlx5/{PCI}/cc_params/rp_ai_rate": "7\n"}
+    place = put(tmp_path, files)
+    assert roce.names(place) == ("param.np_min_time_between_cnps", "param.rp_ai_rate", "param.rp_dce_tcp_g")
+    assert roce.read(place, "param.rp_ai_rate") == "5"
+    roce.write(place, "param.rp_dce_tcp_g", "1000")
+    assert (tmp_path / ecn / "roce_rp/dce_tcp_g").read_text() == "1000\n"
+
+
+def test_bnxt_re_is_written_in_hexadecimal_which_all_its_releases_read_alike(tmp_path: Path) -> None:
+    folder = roce.BNXT_CC.format(rdma="mlx5_0")
+    place = put(tmp_path, {f"{folder}/cnp_dscp": "", f"{folder}/g": "", f"{folder}/apply": ""})
+    roce.write(place, "cnp_dscp", "48")
+    roce.write(place, "param.g", "10")
+    assert [(tmp_path / folder / name).read_text() for name in ("cnp_dscp", "g", "apply")] == ["0x30", "0xa", "0x1"]
+
+
+def test_a_file_that_cannot_seek_is_written_as_debugfs_needs_it(tmp_path: Path) -> None:
+    folder = tmp_path / f"sys/kernel/debug/mlx5/{PCI}/cc_params"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "rp_ai_rate")
+    reader = os.open(folder / "rp_ai_rate", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        roce._write(str(folder / "rp_ai_rate"), "10")
+        assert os.read(reader, 64) == b"10"
+    finally:
+        os.close(reader)
