@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, Strict
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-__all__ = ["Block", "Flag", "Whole"]
+__all__ = ["Block", "Flag", "Whole", "merge"]
 
 Whole = Annotated[int, Strict()]
 """An integer; ``"3"``, ``3.0`` and ``true`` are not one."""
@@ -37,3 +37,13 @@ class Block(BaseModel):
             if field.pop("default", None) is not None:
                 field["default"] = defaults[name]
         return schema
+
+
+def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """``base`` with every field of ``over`` put in its place, block by block."""
+    both = {
+        key: merge(base[key], over[key])
+        for key in base
+        if isinstance(base[key], dict) and isinstance(over.get(key), dict)
+    }
+    return base | over | both

@@ -10,11 +10,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from conf.base import merge
 from conf.hostlist import count
+from conf.nics import Nics
 from conf.nodes import RailNic
-from conf.qos import DEFAULT_PROFILE, Cnp, Lossless, merge, profile, profile_names
+from conf.qos import DEFAULT_PROFILE, Cnp, Lossless, profile, profile_names
 from conf.rails import Rail
 from conf.switches import Switch
+from conf.units import parse_speed
 
 __all__ = ["Draft", "DraftCables", "DraftGroup", "DraftRail", "DraftSwitch", "DraftType", "draft"]
 
@@ -39,6 +42,13 @@ class DraftType(NamedTuple):
     """The rails that are named; None for auto."""
     nics: dict[str, RailNic]
     mode: str | None
+    driver: str | None
+    speed: int | None
+    """Mb/s"""
+    cable: bool
+    """A length is given, be it one that cannot be read."""
+    settings: Nics | None
+    """Its ``nics``; None where it has none."""
 
 
 class DraftGroup(NamedTuple):
@@ -73,6 +83,8 @@ class Draft(NamedTuple):
     links: tuple[DraftCables, ...]
     lossless: Lossless | None
     cnp: Cnp | None
+    settings: Nics | None
+    """``qos.nics``"""
 
     @property
     def rail_names(self) -> frozenset[str] | None:
@@ -91,7 +103,7 @@ class Draft(NamedTuple):
 def draft(document: object) -> Draft:
     """The readable parts of a document, whatever it is."""
     root = _mapping(document)
-    lossless, cnp = _qos(root.get("qos"))
+    lossless, cnp, settings = _qos(root.get("qos"))
     return Draft(
         rails=tuple(_rail(raw) for raw in _list(root.get("rails"))[:_MAX_RAILS]),
         types={name: _type(_mapping(raw)) for name, raw in _mapping(root.get("nodeTypes")).items()},
@@ -100,6 +112,7 @@ def draft(document: object) -> Draft:
         links=tuple(_cables(_mapping(raw)) for raw in _list(root.get("links"))),
         lossless=lossless,
         cnp=cnp,
+        settings=settings,
     )
 
 
@@ -130,11 +143,24 @@ def _read(model: type[_Model], raw: object) -> _Model | None:
 
 def _type(raw: dict[str, Any]) -> DraftType:
     rails = raw.get("rails")
-    if not isinstance(rails, dict):
-        return DraftType(None, {}, _text(raw.get("mode")))
-    nics = {name: _read(RailNic, nic) for name, nic in rails.items()}
-    readable = {name: nic for name, nic in nics.items() if nic is not None}
-    return DraftType(tuple(rails), readable, _text(raw.get("mode")))
+    named = rails if isinstance(rails, dict) else {}
+    nics = {name: _read(RailNic, nic) for name, nic in named.items()}
+    return DraftType(
+        rails=tuple(named) if isinstance(rails, dict) else None,
+        nics={name: nic for name, nic in nics.items() if nic is not None},
+        mode=_text(raw.get("mode")),
+        driver=_text(raw.get("driver")),
+        speed=_speed(raw.get("speed")),
+        cable=raw.get("cable") is not None,
+        settings=_read(Nics, raw.get("nics")),
+    )
+
+
+def _speed(raw: object) -> int | None:
+    try:
+        return parse_speed(raw)
+    except ValueError:
+        return None
 
 
 def _group(raw: dict[str, Any]) -> DraftGroup:
@@ -154,10 +180,10 @@ def _cables(raw: dict[str, Any]) -> DraftCables:
     return DraftCables(_hostlist(raw.get("from")), _hostlist(raw.get("to")))
 
 
-def _qos(raw: object) -> tuple[Lossless | None, Cnp | None]:
+def _qos(raw: object) -> tuple[Lossless | None, Cnp | None, Nics | None]:
     name = _mapping(raw).get("profile", DEFAULT_PROFILE)
     whole = merge(profile(name if name in profile_names() else DEFAULT_PROFILE), _mapping(raw))
-    return _read(Lossless, whole["lossless"]), _read(Cnp, whole["cnp"])
+    return _read(Lossless, whole["lossless"]), _read(Cnp, whole["cnp"]), _read(Nics, whole["nics"])
 
 
 def _mapping(raw: object) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pydantic_core import CoreSchema
 from conf.base import Block, Whole
 from conf.hostlist import HostList
 from conf.names import Form, Name, Nic, RailName
+from conf.nics import Nics
 from conf.qos import Mtu, Priority
 from conf.units import Length, Speed
 
@@ -77,6 +78,8 @@ class NodeType(Block):
     """MTU in bytes; qos.mtu if left out."""
     cable: Length | None = None
     """Length of the cables to the leaf switches: pause headroom depends on it."""
+    nics: Nics | None = None
+    """Further settings of the rails' NICs; over those of qos.nics, field by field."""
     rails: Annotated[
         Annotated[Literal["auto"], Tag("<word>")] | Annotated[Mapping[RailName, RailNic], Tag("<map>")],
         Discriminator(lambda value: "<word>" if isinstance(value, str) else "<map>"),

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import ConfigDict, Field, field_validator, model_validator
 from pydantic.config import JsonDict
 
-from conf.base import Block, Flag, Whole
+from conf.base import Block, Flag, Whole, merge
+from conf.nics import Nics
 from conf.units import Bytes, Percent, WholePercent
 from conf.yamltext import read
 
@@ -132,6 +133,8 @@ class Qos(_Part):
     """Explicit congestion notification."""
     mtu: Mtu
     """IP MTU of the rails, in bytes, where a node type does not say otherwise."""
+    nics: Nics
+    """What the rails' NICs are given besides; a node type's nics override it, field by field."""
 
     @model_validator(mode="before")
     @classmethod
@@ -157,13 +160,3 @@ class Qos(_Part):
     def _known(cls, name: str) -> str:
         profile(name)
         return name
-
-
-def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """``base`` with every field of ``over`` put in its place, block by block."""
-    both = {
-        key: merge(base[key], over[key])
-        for key in base
-        if isinstance(base[key], dict) and isinstance(over.get(key), dict)
-    }
-    return base | over | both

@@ -11,9 +11,12 @@ from dataclasses import replace
 
 from conf.errors import ConfigError, Finding
 from conf.fabric import Fabric
+from conf.nics import Buffers, MaxRates, Nics, overlaid
 from conf.node import Node, node
+from conf.nodes import NodeType
 from conf.qos import Qos
-from tuner.nic import HostQos, HostWanted, NicWanted, Pause, Tsa
+from tuner import buffers
+from tuner.nic import Buffer, HostQos, HostWanted, NicWanted, Pause, Tsa
 
 __all__ = ["ECT", "classes", "desired", "fitted", "nics_of", "tos_of"]
 
@@ -81,11 +84,12 @@ def desired(fabric: Fabric, hostname: str, nics: Mapping[str, str]) -> HostWante
 
 
 def _nic(fabric: Fabric, here: Node, rail: str, mtu: int, nics: Mapping[str, str]) -> NicWanted:
-    qos = fabric.qos
+    qos, kind = fabric.qos, fabric.node_types[here.type]
+    further = overlaid(qos.nics, kind.nics)
     prio_tc, tsa, share = classes(qos)
-    lossless = sorted([qos.lossless.priority, *(further.priority for further in qos.also)])
+    lossless = sorted([qos.lossless.priority, *(each.priority for each in qos.also)])
     table = {qos.lossless.dscp: qos.lossless.priority, qos.cnp.dscp: qos.cnp.priority}
-    table |= {further.dscp: further.priority for further in qos.also}
+    table |= {each.dscp: each.priority for each in qos.also}
     return NicWanted(
         nic=nics[rail],
         rail=rail,
@@ -95,7 +99,10 @@ def _nic(fabric: Fabric, here: Node, rail: str, mtu: int, nics: Mapping[str, str
         tsa=tsa,
         tc_bw=share,
         pfc=tuple(lossless) if qos.lossless.pfc else (),
-        cable_m=fabric.node_types[here.type].cable,
+        maxrate=_rates(further.max_rates, qos, prio_tc),
+        cable_m=kind.cable,
+        buffer=_buffer(further.buffers, lossless),
+        headroom=_headroom(further, kind, mtu),
         pause=_OFF,
         mtu=mtu,
         tos=tos_of(qos),
@@ -103,13 +110,37 @@ def _nic(fabric: Fabric, here: Node, rail: str, mtu: int, nics: Mapping[str, str
         lossless=qos.lossless.priority,
         cnp_dscp=qos.cnp.dscp,
         cnp_prio=qos.cnp.priority,
+        params=further.dcqcn or {},
+        sysctls=further.sysctls.model_dump(exclude_none=True) if further.sysctls else {},
     )
 
 
-def fitted(wanted: HostWanted, qos: Qos, seen: HostQos) -> HostWanted:
-    """``wanted`` with the traffic classes renumbered for NICs that have fewer than eight.
+def _rates(asked: MaxRates | None, qos: Qos, prio_tc: tuple[int, ...]) -> tuple[int, ...] | None:
+    """kb/s by class; 0 for no limit."""
+    if asked is None:
+        return None
+    lossless = {qos.lossless.priority, *(each.priority for each in qos.also)}
+    found = [0] * 8
+    for priority, number in enumerate(prio_tc):
+        cnp = asked.cnp if priority == qos.cnp.priority else asked.rest
+        found[number] = (asked.lossless if priority in lossless else cnp) or 0
+    return tuple(rate * 1000 for rate in found)
 
-    A NIC with too few for the classes that are wanted keeps its own; the plan says what is missing.
+
+def _buffer(asked: str | Buffers | None, lossless: Sequence[int]) -> Buffer | None:
+    return buffers.of_sizes(lossless, asked.lossless, asked.rest) if isinstance(asked, Buffers) else None
+
+
+def _headroom(further: Nics, kind: NodeType, mtu: int) -> int | None:
+    """Where buffers are asked for and the cable's length is known."""
+    return buffers.need(kind.speed, kind.cable, mtu) if further.buffers and kind.cable is not None else None
+
+
+def fitted(wanted: HostWanted, qos: Qos, seen: HostQos) -> HostWanted:
+    """``wanted`` as the NICs can have it: traffic classes renumbered where they have fewer than eight, receive buffers
+    laid out from what they have.
+
+    A NIC with too few classes for those that are wanted keeps its own; the plan says what is missing.
     """
     return replace(wanted, nics=tuple(_fitted(one, qos, seen) for one in wanted.nics))
 
@@ -117,8 +148,17 @@ def fitted(wanted: HostWanted, qos: Qos, seen: HostQos) -> HostWanted:
 def _fitted(one: NicWanted, qos: Qos, seen: HostQos) -> NicWanted:
     nic = seen.nic(one.rail) or seen.nic(one.nic)
     most = nic.ets.cap if nic is not None and nic.ets is not None and nic.ets.cap else 8
+    if one.buffer is None and one.headroom is not None and nic is not None and nic.buffer is not None:
+        one = replace(one, buffer=buffers.laid_out(one.pfc or (), one.headroom, nic.buffer))
     try:
         prio_tc, tsa, share = classes(qos, most)
     except ValueError:
-        return replace(one, prio_tc=None, tsa=None, tc_bw=None)
-    return replace(one, prio_tc=prio_tc, tsa=tsa, tc_bw=share)
+        return replace(one, prio_tc=None, tsa=None, tc_bw=None, maxrate=None)
+    return replace(one, prio_tc=prio_tc, tsa=tsa, tc_bw=share, maxrate=_renumbered(one, prio_tc))
+
+
+def _renumbered(one: NicWanted, prio_tc: tuple[int, ...]) -> tuple[int, ...] | None:
+    if one.maxrate is None or one.prio_tc is None:
+        return one.maxrate
+    rates = {number: one.maxrate[before] for before, number in zip(one.prio_tc, prio_tc, strict=True)}
+    return tuple(rates.get(number, 0) for number in range(8))

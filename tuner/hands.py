@@ -7,7 +7,7 @@ import time
 
 from host import dcbnl, ethtool, link, roce, sysctl
 from host.errors import HostError
-from tuner import dcb
+from tuner import buffers, dcb
 from tuner.drivers import adapter
 from tuner.gather import Doors, gather, place, refresh
 from tuner.nic import App, NicQos
@@ -86,10 +86,12 @@ class Hands:
                 sysctl.write(str(step.wanted), *parts, root=self.doors.root)
             case SetApps():
                 self._map(step, seen)
+            case SetBuffer():
+                self._lay_out(step, seen)
             case _:
                 self.doors.dcb.set(step.nic, step.label, self._packed(step))
 
-    def _packed(self, step: SetEts | SetMaxrate | SetTrust | SetPfc | SetBuffer) -> bytes:
+    def _packed(self, step: SetEts | SetMaxrate | SetTrust | SetPfc) -> bytes:
         """The step as dcbnl takes it: what the port has now, with what is wanted put in."""
         now = self.doors.dcb.get(step.nic) or dcbnl.Ieee()
         match step:
@@ -97,12 +99,16 @@ class Hands:
                 return dcbnl.pack_ets(dcb.ets_out(now.ets or dcbnl.Ets(), step.wanted))
             case SetPfc():
                 return dcbnl.pack_pfc(dcb.pfc_out(now.pfc or dcbnl.Pfc(), step.wanted))
-            case SetBuffer(wanted=wanted):
-                return dcbnl.pack_buffer(dcbnl.Buffer(wanted.prio_buffer, wanted.size, wanted.total))
             case SetMaxrate():
                 return dcbnl.pack_maxrate(step.wanted)
             case SetTrust():
                 return dcbnl.pack_trust(dcb.trust_out(step.wanted))
+
+    def _lay_out(self, step: SetBuffer, seen: NicQos) -> None:
+        now = seen.buffer if adapter(seen).buffers_in_moves else None
+        for layout in (step.wanted,) if now is None else buffers.moves(now, step.wanted):
+            packed = dcbnl.pack_buffer(dcbnl.Buffer(layout.prio_buffer, layout.size, layout.total))
+            self.doors.dcb.set(step.nic, step.label, packed)
 
     def _map(self, step: SetApps, seen: NicQos) -> None:
         """Entries that are wanted in, others out; which comes first is the driver's (see Adapter.replaces)."""

@@ -326,6 +326,9 @@ class NicWanted:
     """Priorities with PFC, ascending."""
     cable_m: float | None = None
     buffer: Buffer | None = None
+    headroom: int | None = None
+    """Bytes that each lossless priority's receive buffer must have at least. Without ``buffer``: to be laid out from
+    what the NIC has."""
     pause: Pause | None = None
     mtu: int | None = None
     """Bytes."""

@@ -108,6 +108,7 @@ def _blocked(
     if not seen.dcb and (wanted.pfc or wanted.prio_tc is not None):
         driver_name = seen.driver or "unknown"
         yield f"{seen.name} has no DCB (driver {driver_name}): PFC, ETS and a DSCP map can neither be set nor seen"
+    yield from _cramped(wanted, seen)
     if not any(KINDS[type(step)] in _DCB_KINDS for step in steps):
         return
     if seen.function == "vf":
@@ -123,6 +124,24 @@ def _blocked(
     most = min(each for each in (driver.max_lossless, seen.pfc.cap if seen.pfc else None, 8) if each is not None)
     if len(lossless) > most:
         yield f"{seen.name} can have {most} lossless priorities; {len(lossless)} are wanted"
+
+
+def _cramped(wanted: NicWanted, seen: NicQos) -> Iterator[str]:
+    """Receive buffers that are wanted and cannot hold what arrives after a pause."""
+    lossless = wanted.pfc or ()
+    if wanted.headroom is None or seen.buffer is None or not lossless:
+        return
+    least = f"{wanted.headroom} B for a lossless priority"
+    if wanted.buffer is None:
+        total = max(seen.buffer.total, sum(seen.buffer.size))
+        yield f"{seen.name}: receive buffers of {least} ({len(lossless)}) and of the rest do not fit into {total} B"
+        return
+    small = [
+        priority for priority in lossless if wanted.buffer.size[wanted.buffer.prio_buffer[priority]] < wanted.headroom
+    ]
+    if small:
+        size = wanted.buffer.size[wanted.buffer.prio_buffer[small[0]]]
+        yield f"{seen.name}: nics.buffers.lossless is {size} B; speed, cable and MTU call for {least}"
 
 
 def _steps(wanted: NicWanted, seen: NicQos, driver: Adapter) -> Iterator[Step]:
@@ -235,11 +254,13 @@ def _unseen(wanted: NicWanted, seen: NicQos, driver: Adapter) -> Iterator[str]:
         "traffic classes (ETS)": wanted.prio_tc is not None and seen.ets is None,
         "PFC": wanted.pfc is not None and seen.pfc is None,
         "maximum rates": wanted.maxrate is not None and seen.maxrate is None,
-        "receive buffers": wanted.buffer is not None and seen.buffer is None,
+        "receive buffers": (wanted.buffer or wanted.headroom) is not None and seen.buffer is None,
         "global pause": wanted.pause is not None and seen.pause is None,
         "trust: whether it classifies by DSCP": wanted.trust is not None and seen.trust is None,
         "ECN by priority": wanted.ecn is not None and seen.ecn.np is None,
     }
+    lacking |= {f"DCQCN {name}": name not in seen.ecn.params for name in wanted.params}
+    lacking |= {f"sysctl {name}": name not in seen.sysctls for name in wanted.sysctls}
     shown = [name for name, lacks in lacking.items() if lacks]
     if shown:
         yield f"{seen.name}: {driver.name} does not show {', '.join(shown)}"

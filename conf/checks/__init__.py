@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from conf.checks.names import named_nodes, too_many_names
+from conf.checks.nics import check_nics
 from conf.checks.nodes import check_nodes
 from conf.checks.qos import check_qos
 from conf.checks.rails import check_blocks, check_rails
@@ -25,6 +26,7 @@ def check(draft: Draft) -> Iterator[Finding]:
     yield from check_rails(draft)
     yield from check_qos(draft)
     yield from check_types(draft)
+    yield from check_nics(draft)
     if excess := too_many_names(draft):
         yield excess
         return

@@ -289,3 +289,81 @@ def test_a_damaged_journal_is_an_error(damaged: Any) -> None:
 def test_kinds_in_use_are_typed() -> None:
     assert {SetApps, SetDcbx, SetEts} <= {type(step) for step in one(bnxt()).steps}
     assert dscp((26, 3))[0].protocol == 26
+
+
+# -- what qos.nics asks for --
+
+
+def asked(nics: str, nic: NicQos) -> Any:
+    """The plan for one NIC under ``qos.nics``."""
+    found = fabric(f"{{nics: {nics}}}")
+    (want, _) = fitted(desired(found, "n0", NICS), found.qos, host(nic, mlx5("eth3"))).nics
+    return plan_nic(want, nic)
+
+
+def said(nics: str, nic: NicQos) -> list[str]:
+    """Its steps that are not there without."""
+    common = {str(step) for step in one(nic).steps}
+    return [text for text in map(str, asked(nics, nic).steps) if text not in common]
+
+
+def test_without_nics_nothing_of_it_is_touched() -> None:
+    bare = wanted().nics[0]
+    assert (bare.buffer, bare.headroom, bare.maxrate, bare.params, bare.sysctls) == (None, None, None, {}, {})
+
+
+def test_rates_by_class_are_rates_of_the_classes_numbers() -> None:
+    rates = "{maxRates: {lossless: 350G, cnp: 1050M}}"
+    assert said(rates, generic()) == ["eth2: maximum rate none → 3:350Gb/s 6:1.05Gb/s"]
+    (line,) = said(rates, mlx5())
+    assert "class 6: 1050000 kb/s becomes 1100000" in line
+
+
+def test_no_rates_at_all_is_a_wish_of_its_own() -> None:
+    assert said("{maxRates: {}}", mlx5(maxrate=(0, 0, 0, 1_000_000, 0, 0, 0, 0))) == [
+        "eth2: maximum rate 3:1Gb/s → none"
+    ]
+
+
+def test_rates_follow_their_classes_where_the_nic_has_few() -> None:
+    small = generic(ets=Ets(cap=4))
+    assert said("{maxRates: {lossless: 350G, rest: 100G}}", small)[-1].endswith("0:100Gb/s 1:350Gb/s")
+
+
+def test_buffers_are_laid_out_before_pfc_on_mlx5_and_after_it_elsewhere() -> None:
+    line = "eth2: buffers all→0 sizes 0:130944 → 3→1 sizes 0:29952 1:161280"
+    assert said("{buffers: auto}", mlx5()) == [line]
+    kinds = [type(step).__name__ for step in asked("{buffers: auto}", mlx5()).steps]
+    assert kinds.index("SetBuffer") < kinds.index("SetPfc")
+    kinds = [type(step).__name__ for step in asked("{buffers: auto}", generic()).steps]
+    assert kinds.index("SetBuffer") > kinds.index("SetPfc")
+
+
+def test_buffers_that_do_not_fit_block_with_the_numbers() -> None:
+    tight = mlx5(buffer=Buffer(prio_buffer=(0,) * 8, size=(100_000, *(0,) * 7), total=120_000))
+    found = asked("{buffers: auto}", tight)
+    assert found.steps == ()
+    assert found.blocked == (
+        "eth2: receive buffers of 161280 B for a lossless priority (1) and of the rest do not fit into 120000 B",
+    )
+
+
+def test_given_sizes_that_are_too_small_block_with_what_would_do() -> None:
+    found = asked("{buffers: {lossless: 100KB, rest: 64KiB}}", mlx5())
+    sentence = "nics.buffers.lossless is 100000 B; speed, cable and MTU call for 161280 B for a lossless priority"
+    assert found.blocked == (f"eth2: {sentence}",)
+    (line,) = said("{buffers: {lossless: 160KiB, rest: 64KiB}}", mlx5())
+    assert line.endswith("→ 3→1 sizes 0:65536 1:163840")
+
+
+def test_what_the_nic_does_not_show_of_it_is_said_and_not_set() -> None:
+    nics = "{buffers: auto, dcqcn: {rp_ai_rate: 10, rp_gd: 12}, sysctls: {rp_filter: 2, arp_ignore: 1}}"
+    found = asked(nics, mlx5(buffer=None, sysctls={"arp_ignore": 0}))
+    (sentence,) = found.unseen
+    assert sentence.endswith("does not show receive buffers, ECN by priority, DCQCN rp_gd, sysctl rp_filter")
+    assert {"eth2: DCQCN rp_ai_rate 5 → 10", "eth2: sysctl arp_ignore 0 → 1"} <= set(map(str, found.steps))
+
+
+def test_settings_of_nics_survive_the_record_of_what_was_applied() -> None:
+    found = desired(fabric("{nics: {buffers: auto, maxRates: {rest: 1G}, dcqcn: {rp_gd: 12}}}"), "n0", NICS)
+    assert HostWanted.from_json(json.loads(json.dumps(found.to_json()))) == found

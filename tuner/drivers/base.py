@@ -42,5 +42,7 @@ class Adapter:
     """More PFC priorities than that are refused; None: what pfc_cap says."""
     cable_in_delay: bool = False
     """Whether PFC's ``delay`` is the cable's length in metres."""
+    buffers_in_moves: bool = False
+    """Whether receive buffers change in several moves (see :func:`tuner.buffers.moves`)."""
     rate: Callable[[int], int] = unrounded
     """What the driver makes of a maximum rate (kb/s)."""

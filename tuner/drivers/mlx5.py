@@ -4,6 +4,9 @@
 - A DSCP that never had an entry keeps the firmware's default, its upper three bits: 24 to 31 are priority 3 without
   anybody having said so. A deleted one goes to priority 0. So all 64 are written.
 - A new PFC set toggles the port (mlx5_toggle_port_link). ``delay`` is the cable's length in metres.
+- Priorities move to their receive buffers before sizes are looked at, so that a new layout takes up to three SETs
+  (en/port_buffer.c). The first of them takes the buffers from the firmware, which then lays them out no more. They
+  come before PFC, and on the way back after it: what is not lossless may have any size.
 - Bandwidth of a class that is not ETS must be 0. Rates are kept in units of 100 Mb/s, above 25.5 Gb/s in 1 Gb/s.
 """
 
@@ -25,10 +28,12 @@ def rate(kbps: int) -> int:
 MLX5 = Adapter(
     name="mlx5",
     drivers=("mlx5_core",),
+    order=("dcbx", "mtu", "pause", "ets", "maxrate", "apps", "trust", "buffer", "pfc", "knob", "sysctl"),
     trust_by="apps",
     whole_map=True,
     replaces=True,
     toggles_link=True,
     cable_in_delay=True,
+    buffers_in_moves=True,
     rate=rate,
 )
