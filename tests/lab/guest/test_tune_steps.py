@@ -1,4 +1,4 @@
-"""Steps that fabric.yaml does not ask for yet (rates, buffers), rounding, and faults while a run is being undone."""
+"""Rates and buffers step by step, rounding, and faults while a run is being undone."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_an_undo_that_fails_is_told_kept_and_finished_later(nic: str, doors: Doo
     if nic == BNXT:
         sh("dcb", "dcbx", "set", "dev", nic, "host", "ieee")
     before = world([nic])
-    knob(nic, "fail", 1 << 3)  # buffers, the last step
+    knob(nic, "fail", 1 << 3)  # buffers, after ETS
     outcome, store = attempt(doors, nic, tmp_path, on_failure=1 << 0)  # and then ETS, on the way back
     assert outcome.cause is not None
     assert [error.errno for error in outcome.left] == [5]

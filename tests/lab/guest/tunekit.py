@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 class Bench:
     """A folder with a fabric.yaml for some NICs of this host, and the tuner's state."""
 
-    def __init__(self, folder: Path, nics: Sequence[str], **qos: Any) -> None:
+    def __init__(self, folder: Path, nics: Sequence[str], /, **qos: Any) -> None:
         self.nics = tuple(nics)
         folder.mkdir(exist_ok=True)
         self.fabric = folder / "fabric.yaml"

@@ -5,6 +5,8 @@
 #define BUFFER_TOTAL	262016
 #define BUFFER_FIRST	130944
 #define PFC_CABLE_M	7		/* mlx5's default for "delay" */
+#define MLX5_MAX_MTU	9978
+#define MLX5_CELL	128
 #define BNXT_LOSSLESS	2		/* lossless traffic classes that bnxt's firmware grants */
 
 static int get_ets(struct net_device *dev, struct ieee_ets *ets)
@@ -87,6 +89,44 @@ static int get_pfc(struct net_device *dev, struct ieee_pfc *pfc)
 	return 0;
 }
 
+/* The buffers that a lossless priority is in; under global pause, which is for all, every one that is used. */
+static u8 lossless(struct sim *s, u8 pfc_en, const u8 *prio2buffer)
+{
+	u8 found = 0;
+	int i;
+
+	for (i = 0; i < SIM_PRIOS; i++)
+		if (s->pause.rx_pause || s->pause.tx_pause || pfc_en & (1 << i))
+			found |= 1 << prio2buffer[i];
+	return found;
+}
+
+/* As update_xoff_threshold() of mlx5's port_buffer.c, once the host has taken the buffers from the firmware. */
+static bool cramped(struct sim *s, u8 lossless, const u32 *size, u16 cable)
+{
+	u32 xoff = (301 + 216 * cable / 100) * s->speed / 1000 + 272 * s->dev->mtu / 100;
+	int i;
+
+	for (i = 0; i < SIM_PRIOS; i++)
+		if (lossless & (1 << i) && size[i] < xoff + MLX5_MAX_MTU + MLX5_CELL)
+			return true;
+	return false;
+}
+
+/* As mlx5e_port_manual_buffer_config(): priorities move on the old sizes, then sizes are looked at. */
+static int mlx5_buffers(struct sim *s, const struct dcbnl_buffer *buf)
+{
+	u8 now = lossless(s, s->pfc.pfc_en, s->buf.prio2buffer);
+	u8 then = lossless(s, s->pfc.pfc_en, buf->prio2buffer);
+
+	if (now != then && cramped(s, then, s->buf.buffer_size, s->pfc.delay))
+		return -ENOMEM;
+	if (memcmp(s->buf.buffer_size, buf->buffer_size, sizeof(buf->buffer_size)) &&
+	    cramped(s, then, buf->buffer_size, s->pfc.delay))
+		return -ENOMEM;
+	return 0;
+}
+
 /* mlx5 and bnxt toggle the port when the set of lossless priorities changes. */
 static void flap(struct sim *s)
 {
@@ -104,6 +144,9 @@ static int set_pfc(struct net_device *dev, struct ieee_pfc *pfc)
 	SIM_BEGIN(s, STEP_PFC);
 	if (s->like == LIKE_BNXT && (!s->ets_done || hweight8(pfc->pfc_en) > BNXT_LOSSLESS))
 		return -EINVAL;
+	if (s->strict_buffers &&
+	    cramped(s, lossless(s, pfc->pfc_en, s->buf.prio2buffer), s->buf.buffer_size, pfc->delay))
+		return -ENOMEM;
 	s->pfc.pfc_en = pfc->pfc_en;
 	s->pfc.mbc = pfc->mbc;
 	s->pfc.delay = pfc->delay;
@@ -122,7 +165,7 @@ static int set_buffer(struct net_device *dev, struct dcbnl_buffer *buf)
 {
 	struct sim *s = S(dev);
 	u64 sum = 0;
-	int i;
+	int i, err;
 
 	SIM_BEGIN(s, STEP_BUFFER);
 	for (i = 0; i < SIM_PRIOS; i++) {
@@ -132,6 +175,9 @@ static int set_buffer(struct net_device *dev, struct dcbnl_buffer *buf)
 	}
 	if (sum > s->buf.total_size)
 		return -EINVAL;
+	err = s->strict_buffers ? mlx5_buffers(s, buf) : 0;
+	if (err)
+		return err;
 	buf->total_size = s->buf.total_size;
 	s->buf = *buf;
 	return 0;

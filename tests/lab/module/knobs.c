@@ -95,6 +95,7 @@ void sim_knobs_add(struct sim *s)
 	debugfs_create_u32("trust_dscp", 0400, s->debug, &s->trust_dscp);
 	debugfs_create_u32("speed", 0600, s->debug, &s->speed);
 	debugfs_create_u32("firmware", 0600, s->debug, &s->firmware);
+	debugfs_create_u32("strict_buffers", 0600, s->debug, &s->strict_buffers);
 	debugfs_create_file("counters", 0200, s->debug, s, &counters_ops);
 	debugfs_create_file_unsafe("carrier", 0600, s->debug, s, &carrier_ops);
 	if (s->like == LIKE_MLX5 && !s->pf && !s->dev->dev_port)

@@ -55,7 +55,7 @@ struct sim {
 	struct sim_rdma *rdma;
 	struct dentry *debug, *cc;
 	atomic64_t counters[N_COUNTERS];
-	u32 fail, flaps, trust_dscp, speed, firmware, priv_flags;
+	u32 fail, flaps, trust_dscp, speed, firmware, priv_flags, strict_buffers;
 	struct ethtool_pauseparam pause;
 
 	/* DCB */
