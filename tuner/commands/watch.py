@@ -145,9 +145,9 @@ class Watcher:
             print(f"roceway-tune: {error}", file=sys.stderr)
             time.sleep(_SETTLE)
             return
-        self.tell(changed(here.wanted, self._last.seen, here.seen))
-        self._last = here
-        self._judge()
+        before, self._last = self._last.seen, here
+        self._judge()  # first: whoever hears of it may look at the verdict
+        self.tell(changed(here.wanted, before, here.seen))
         seconds = time.monotonic() - self._based
         if seconds >= self.options.interval:
             limits = Limits(paused=self.options.paused)
