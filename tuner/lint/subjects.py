@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from conf.nodes import NodeType
-from conf.qos import Qos
+from conf.qos import Ecn, Qos
 from tuner.nic import HostQos, NicQos
 from tuner.switch.model import Finding, Port, Switch
 
@@ -89,6 +89,8 @@ class PortAt:
     """As fabric.yaml has it, metres."""
     speed: int | None = None
     """As the switch says, else as fabric.yaml has it, Mb/s."""
+    marking: Ecn | None = None
+    """fabric.yaml's ``qos.ecn``; None under a bare profile, whose thresholds nobody has chosen for this switch."""
 
     @property
     def place(self) -> str:

@@ -133,7 +133,8 @@ class World:
             facing, cable, speed = "switch", linked[0], linked[1]
         else:
             facing, cable, speed = "" if self.given.fabric or not (self.qos and port.pfc) else "host", None, None
-        return PortAt(switch, port, incast, self.qos, facing, cable, port.speed or speed)
+        marking = self.given.fabric.qos.ecn if self.given.fabric else None
+        return PortAt(switch, port, incast, self.qos, facing, cable, port.speed or speed, marking)
 
     @cached_property
     def _attached(self) -> dict[tuple[str, str], Attachment]:

@@ -49,6 +49,7 @@ def test_the_common_host_recipe_contradicts_sonics_own_rendering() -> None:
     assert told == [
         ("L02", "DSCP 26, priority 3, goes to traffic class 1 on the switch, which no PFC protects"),
         ("L01", "PFC: fabric.yaml 3, the switch port 3,4"),
+        ("S16", "Kmin is 2000000, wanted 1048576 B; Kmax is 10000000, wanted 2097152 B"),
     ]
 
 

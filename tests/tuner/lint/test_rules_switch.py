@@ -215,6 +215,27 @@ POSITIVE = [
         "leaf-r0 Ethernet12 (leaf-r1:Ethernet12)",
         "PFC 3 on a link between two switches of role leaf",
     ),
+    Positive("S16", marks(kmin=100_000), "leaf-r0 WRED_PROFILE|ROCE", "Kmin is 100000, wanted 1048576 B"),
+    Positive(
+        "S16",
+        marks(kmax=1 << 30, pmax=100.0),
+        "leaf-r0 WRED_PROFILE|ROCE",
+        "Kmax is 1073741824, wanted 2097152 B; Pmax is 100, wanted 5",
+    ),
+    Positive(
+        "S16",
+        lambda scene: scene.add("qos: {ecn: {kmin: 400KB, kmax: 1600KB}}\n"),
+        "leaf-r0 WRED_PROFILE|ROCE",
+        "Kmin is 1048576, wanted 400000 B; Kmax is 2097152, wanted 1600000 B",
+        "medium",
+    ),
+    Positive(
+        "S16",
+        lambda scene: scene.add("qos: {ecn: {enabled: false}}\n"),
+        "leaf-r0 WRED_PROFILE|ROCE",
+        "fabric.yaml wants no ECN: packets are dropped there instead of marked",
+        "high",
+    ),
     Positive(
         "T01",
         lambda scene: scene.port("spine-0", "Ethernet0", pfc=frozenset({4}), pfc_oper=None),
@@ -318,6 +339,20 @@ NEGATIVE = [
     Negative("S06", "equal thresholds are S08", marks(kmin=2 << 20)),
     Negative("S06", "a lossy queue needs none", one(queues=queue(0, ecn=NO_ECN))),
     Negative("S07", "Kmin at the threshold", profile(dynamic_th=None, static_th=1 << 20)),
+    Negative("S16", "kilobytes of 1000 and of 1024 bytes", marks(kmin=1_024_000, kmax=2_048_000, pmax=5.1)),
+    Negative("S16", "no ECN where it is wanted is S06", one(queues=queue(3, ecn=NO_ECN))),
+    Negative(
+        "S16",
+        "ECN off by intent and off",
+        lambda scene: scene.ports(queues=queue(3, ecn=NO_ECN)).add("qos: {ecn: {enabled: false}}\n"),
+    ),
+    Negative(
+        "S16",
+        "a port that fabric.yaml has no cable for",
+        lambda scene: one(pfc=frozenset({3}), queues=queue(3, ecn=replace(MARKS, kmin=100_000)))(
+            scene.write('"Ethernet[0-4:4]": "gpu-[1-2]/rail0"', '"Ethernet4": "gpu-2/rail0"')
+        ),
+    ),
     Negative("S08", "a byte apart", marks(kmax=(1 << 20) + 1)),
     Negative("S09", "no PFC, no watchdog", one(pfc=frozenset(), pfc_oper=None, watchdog=Watchdog(False))),
     Negative(
@@ -383,6 +418,11 @@ UNKNOWN = [
     Unknown("S06", one(queues=queue(3, ecn=None)), "ECN of a lossless queue"),
     Unknown("S06", one(queues=None), "queues of the port"),
     Unknown("S07", profile(pool=None), "size of the buffer pool (the buffer manager works it out)"),
+    Unknown("S16", marks(kmin=None), "Kmin of a lossless queue"),
+    Unknown("S16", marks(kmax=None, pmax=None), "Kmax, Pmax of a lossless queue"),
+    Unknown("S16", one(queues=queue(3, ecn=None)), "ECN of a lossless queue"),
+    Unknown("S16", one(queues=None), "queues of the port"),
+    Unknown("S16", lambda _: Scene(None), "ECN that is wanted (fabric.yaml)"),
     Unknown("S08", one(queues=queue(3, ecn=None)), "ECN of a lossless queue"),
     Unknown("S09", one(watchdog=None, speed=None), "PFC watchdog of the port"),
     Unknown("S10", dog(detection=None), "detection time of the PFC watchdog"),

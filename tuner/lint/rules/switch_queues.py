@@ -1,9 +1,10 @@
-"""S06, S08-S11: marking, watchdog and weights of lossless queues."""
+"""S06, S08-S11, S16: marking, watchdog and weights of lossless queues."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from conf.qos import Ecn as Wanted
 from tuner.lint import remedy
 from tuner.lint.rule import Hit, Missing, Rule, Scope, Severity, Verdict, rule
 from tuner.lint.rules.switch_words import NO_PFC, hit, lossless_queues, pfc_now, share
@@ -17,6 +18,8 @@ _RETRY_BUDGET_MS = 470
 """7 retries of 4.096 µs × 2^14: the defaults of perftest, of rdma_cm users and of NCCL before 2.14."""
 _SKEW = 2
 _LEAST_SHARE = 0.1
+_ROUNDING = 0.05
+"""Platforms keep thresholds in cells, segments or kilobytes (of 1000 or of 1024 bytes): less is no difference."""
 
 
 @rule(
@@ -202,4 +205,51 @@ def _heavier(at: PortAt, number: int) -> str:
     return remedy.weight(at.switch, at.port, number, at.qos.lossless.bandwidth if at.qos else 50)
 
 
-RULES: tuple[Rule, ...] = (no_ecn, step_marking, watchdog, late_watchdog, skewed_weights)
+@rule(
+    "S16",
+    Severity.MEDIUM,
+    Scope.PORT,
+    title="ECN marking is not what fabric.yaml says",
+    why="DCQCN's parameters on the hosts and the pause thresholds on the switches were chosen for these Kmin, Kmax and"
+    " Pmax: marking earlier costs throughput, later lets PFC come first. Where fabric.yaml wants no ECN, senders say"
+    " that they cannot be marked, and WRED drops their packets instead.",
+    source="DCQCN (SIGCOMM 2015), 4; RFC 3168, 7: what is not ECN-capable is dropped where other packets are marked",
+    fix="The WRED profile that `roceway-tune render` writes, or the thresholds that are meant in qos.ecn.",
+)
+def other_marking(at: PortAt) -> Verdict:
+    if at.marking is None:
+        yield Missing("ECN that is wanted (fabric.yaml)")
+        return
+    for found in _marked_queues(at) if at.facing else ():
+        if isinstance(found, Missing):
+            yield found
+        elif found[2].ecn is None or found[2].ecn.enabled is None:
+            yield Missing("ECN of a lossless queue")
+        elif found[2].ecn.enabled:  # S06 has the opposite
+            yield from _unlike(at, found[1], found[2].ecn, at.marking)
+
+
+def _unlike(at: PortAt, queue: int, ecn: Ecn, wanted: Wanted) -> Verdict:
+    if not wanted.enabled:
+        evidence = "the queue is marked by WRED, fabric.yaml wants no ECN: packets are dropped there instead of marked"
+        fix = f"no WRED profile on queue {queue}, or qos.ecn.enabled: true"
+        yield Hit(_profile(at, ecn), evidence, fix, Severity.HIGH, at.switch.platform)
+        return
+    values = {"Kmin": (ecn.kmin, wanted.kmin), "Kmax": (ecn.kmax, wanted.kmax), "Pmax": (ecn.pmax, wanted.pmax)}
+    told = {name: (seen, want) for name, (seen, want) in values.items() if seen is not None}
+    if len(told) < len(values):
+        yield Missing(f"{', '.join(name for name in values if name not in told)} of a lossless queue")
+    unlike = [
+        f"{name} is {_plain(seen)}, wanted {_plain(want)} {'%' if name == 'Pmax' else 'B'}"
+        for name, (seen, want) in told.items()
+        if abs(seen - want) > _ROUNDING * max(seen, want)
+    ]
+    if unlike:
+        yield Hit(_profile(at, ecn), "; ".join(unlike), lambda: _marking(at, queue), platform=at.switch.platform)
+
+
+def _plain(value: float) -> str:
+    return format(value, "g") if isinstance(value, float) else str(value)
+
+
+RULES: tuple[Rule, ...] = (no_ecn, step_marking, watchdog, late_watchdog, skewed_weights, other_marking)
