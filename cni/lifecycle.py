@@ -6,6 +6,7 @@ who to ask about.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -215,6 +216,8 @@ def sweep(store: Store, host: Route, now: float | None = None) -> list[Attachmen
             if misses:
                 store.set_misses(ident, 0, now)
             continue
+        if not _is_in_sight(path):
+            continue
         store.set_misses(ident, misses + 1, now)
         if misses + 1 < _MISSES:
             continue
@@ -222,6 +225,12 @@ def sweep(store: Store, host: Route, now: float | None = None) -> list[Attachmen
         if attachment is not None and _reclaim(store, attachment, host):
             reclaimed.append(attachment)
     return reclaimed
+
+
+def _is_in_sight(path: str) -> bool:
+    """Whether a namespace that is not under ``path`` is gone; not so in a container that lacks its whole folder."""
+    folder = os.path.dirname(path)
+    return folder.startswith("/proc/") or identity(folder) is not None
 
 
 def _reclaim(store: Store, attachment: Attachment, host: Route) -> bool:

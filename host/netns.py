@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from host.errors import HostError
 
-__all__ = ["Identity", "Netns", "identity", "inside", "own"]
+__all__ = ["Identity", "Netns", "found", "identity", "inside", "own"]
 
 _CLONE_NEWNET = 0x40000000
+_VAR = "/var"
 _NS_GET_NSTYPE = 0xB703  # _IO(NSIO, 3), linux/nsfs.h
 
 
@@ -38,7 +39,7 @@ class Netns(NamedTuple):
     def open(cls, path: str) -> Netns:
         """Open ``path``. HostError if it is missing or is no network namespace."""
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
+            fd = os.open(found(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not make us wait
         except OSError as error:
             raise HostError("open network namespace", path, error.errno or 0) from error
         try:
@@ -63,11 +64,19 @@ def own() -> Netns:
     return Netns.open("/proc/thread-self/ns/net")
 
 
+def found(path: str) -> str:
+    """``path``, or what it is where /var/run is no link to /run: a container's image need not have that link.
+
+    containerd names namespaces as /var/run/netns/NAME. Filesystem Hierarchy Standard 3.0, 5.13: they are the same.
+    """
+    return path[len(_VAR) :] if path.startswith(f"{_VAR}/run/") and not os.path.exists(path) else path
+
+
 def identity(path: str) -> Identity | None:
     """Identity of what ``path`` names now; None when nothing is there."""
     try:
-        status = os.stat(path)
-    except OSError:
+        status = os.stat(found(path))
+    except (OSError, ValueError):
         return None
     return Identity(status.st_dev, status.st_ino)
 

@@ -10,7 +10,10 @@ import os
 
 from host.errors import HostError
 
-__all__ = ["read", "write"]
+__all__ = ["net_is_writable", "read", "write"]
+
+_HOSTS = "/host/proc/sys"
+"""Where a container may have the host's: its own is read-only. Below net/ it is the thread's namespace there too."""
 
 
 def _path(root: str, parts: tuple[str, ...]) -> str:
@@ -30,8 +33,19 @@ def read(*parts: str, root: str = "/") -> str:
 def write(value: str, *parts: str, root: str = "/") -> None:
     """Set a setting. Nothing is created: a setting that the kernel does not have is an error."""
     path = _path(root, parts)
+    if root == "/" and parts[0] == "net" and _is_read_only("/proc/sys") and os.path.isdir(f"{_HOSTS}/net"):
+        path = os.path.join(_HOSTS, *parts)
     try:
         with open(path, "r+") as file:
             file.write(value)
     except OSError as error:
         raise HostError(f"write {value!r} to", path, error.errno or 0) from error
+
+
+def net_is_writable() -> bool:
+    """Whether settings of network namespaces can be written here: not in a container that was not given them."""
+    return not _is_read_only("/proc/sys") or (os.path.isdir(f"{_HOSTS}/net") and not _is_read_only(f"{_HOSTS}/net"))
+
+
+def _is_read_only(mount: str) -> bool:
+    return bool(os.statvfs(mount).f_flag & os.ST_RDONLY)

@@ -141,8 +141,8 @@ def given(pod: api.PodResources) -> Iterator[Given]:
         by_resource: dict[str, list[str]] = {}
         for each in container.devices:
             by_resource.setdefault(each.resource_name, []).extend(each.device_ids)
-        for resource, idents in sorted(by_resource.items()):
-            yield Given(container.name, resource, tuple(sorted(idents)))
+        for name, idents in sorted(by_resource.items()):
+            yield Given(container.name, name, tuple(sorted(idents)))
         for claim in container.dynamic_resources:
             for resource in claim.claim_resources:
                 if resource.device_name:

@@ -3,7 +3,8 @@
 Two kinds of dead. A pod whose namespace is gone: found so three times, ten seconds apart (cni.lifecycle.sweep), and
 once more under its lock. A pod whose namespace is still there though the runtime has forgotten its sandbox (it was
 killed between the two): not listed three times, not known when asked for by id, and not one process left in the
-namespace. Attachments are listed *before* the runtime is asked: one made in between is not among them.
+namespace, which only who sees the runtime's processes can tell. Attachments are listed *before* the runtime is asked:
+one made in between is not among them.
 """
 
 from __future__ import annotations
@@ -22,14 +23,13 @@ from cni.store import Attachment, Store
 from host.errors import Busy
 from host.lock import hold
 from host.netlink import Route
-from host.netns import Identity, identity
+from host.netns import Identity
 
 __all__ = ["Misses", "Reclaimer", "is_inhabited"]
 
 _EVERY = 10.0  # seconds: the spacing that sweep() keeps
 _YOUNG = 120.0  # seconds in which an attachment is its runtime's: the sandbox is listed only when it is made
 _MISSES = 3
-_INITIAL_PID_NS = 0xEFFFFFFC  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 
 _log = logging.getLogger("roceway-agent")
 
@@ -59,11 +59,19 @@ def _is_listed(attachment: Attachment, listed: Mapping[str, str]) -> bool:
 
 
 def is_inhabited(namespace: Identity, proc: str = "/proc") -> bool:
-    """Whether any process is in a network namespace; True where we do not see the host's processes (no hostPID)."""
-    own = identity(os.path.join(proc, "self/ns/pid"))
-    if own is None or own.inode != _INITIAL_PID_NS:
-        return True
-    return any(identity(os.path.join(proc, name, "ns/net")) == namespace for name in os.listdir(proc) if name.isdigit())
+    """Whether any process is in a network namespace; True where one cannot be looked at (no CAP_SYS_PTRACE)."""
+    for name in os.listdir(proc):
+        if not name.isdigit() or name == "1":
+            continue  # the machine's init is in no pod
+        try:
+            status = os.stat(os.path.join(proc, name, "ns/net"))
+        except PermissionError:
+            return True
+        except OSError:
+            continue  # it has ended
+        if (status.st_dev, status.st_ino) == namespace:
+            return True
+    return False
 
 
 class Reclaimer(Looper):
@@ -111,7 +119,10 @@ class Reclaimer(Looper):
             return []
         found = []
         with opened as runtime:
-            for each in self._misses.count(attachments, runtime.sandboxes(), now):
+            missed = self._misses.count(attachments, runtime.sandboxes(), now)
+            if not missed or not runtime.is_in_sight():
+                return []  # no hostPID: which namespaces have processes is not to be seen
+            for each in missed:
                 # Live now: by id, and in the kernel.
                 if runtime.knows(each.key.container_id) or not is_alive(each) or is_inhabited(each.identity):
                     continue

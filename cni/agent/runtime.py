@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +24,7 @@ SOCKETS = (
 """Where runtimes listen; the first that is there is the one."""
 
 _TIMEOUT = 3.0
+_UCRED = struct.Struct("=iII")  # pid, uid, gid
 _OPTIONS = (("grpc.max_receive_message_length", 16 << 20), ("grpc.use_local_subchannel_pool", 1))
 
 
@@ -42,6 +45,21 @@ class Runtime:
 
     def __exit__(self, *_: object) -> None:
         self._channel.close()
+
+    def is_in_sight(self) -> bool:
+        """Whether its processes and its pods' are among those that we see: not in a container without hostPID.
+
+        The kernel tells who listens by the number that we would call it, and 0 for one that we cannot see
+        (unix(7), SO_PEERCRED; pid_namespaces(7)).
+        """
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_TIMEOUT)
+            try:
+                connection.connect(self._path)
+                pid, _, _ = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+            except OSError as error:
+                raise HostError("connect to", self._path, error.errno or 0) from error
+        return bool(pid)
 
     def sandboxes(self) -> Mapping[str, str]:
         """Sandbox id to its pod's UID, of every sandbox in any state. HostError when it cannot be asked."""

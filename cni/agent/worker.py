@@ -27,7 +27,7 @@ from cni.errors import Code
 from cni.skel import dispatch
 from cni.spec import state_dir
 from cni.store import keep_open
-from host import linkgroup, stopwatch
+from host import linkgroup, netns, stopwatch, sysctl
 from host.errors import Busy
 
 __all__ = ["LENGTH", "TASK", "Report", "serve"]
@@ -166,7 +166,7 @@ class _Worker:
             plugin = view.parse(task.env.get("ROCEWAY_VIEW", ""))
         except ValueError as error:
             raise _RefusedError(str(error)) from error
-        mine = view.look(task.env.get("CNI_NETNS", ""), self._setting.state_dir)
+        mine = view.look(netns.found(task.env.get("CNI_NETNS", "")), self._setting.state_dir)
         reason = view.difference(plugin, mine) or _foreign(plugin, mine, raw, self._setting.socket)
         if reason:
             raise _RefusedError(reason)
@@ -182,7 +182,7 @@ def _foreign(plugin: view.View, mine: view.View, raw: dict[str, Any], socket_pat
         return "a device-info file is asked for, and the agent has mounts of its own"
     if isinstance(run_dir, str) and not run_dir.startswith(f"{os.path.dirname(socket_path)}/"):
         return f"run directories go to {run_dir}, which need not be the host's for the agent"
-    if _has_ipv6(raw) and not _is_writable("/proc/sys"):
+    if _has_ipv6(raw) and not sysctl.net_is_writable():
         return "IPv6 settings are asked for, and /proc/sys is read-only for the agent"
     if "sriov" in modes and not _is_writable("/sys"):
         return "a VF is asked for, and /sys is read-only for the agent"

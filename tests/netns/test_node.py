@@ -8,6 +8,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -37,7 +38,7 @@ from host.netlink import Route
 from host.netns import Netns, identity
 from tests.cni.agent.kubelet import handler, wait_for
 from tests.netns.support import EMPTY, added, deleted, in_child, rows, within
-from tests.world import Host, Ns, World
+from tests.world import ROOT, Host, Ns, World
 
 
 @pytest.fixture
@@ -336,6 +337,59 @@ def test_a_namespace_in_which_a_process_lives_is_never_taken(host: Host, pod: Ns
     finally:
         inside.kill()
         inside.wait()
+
+
+def test_who_cannot_see_the_runtimes_processes_takes_nothing_from_it(host: Host, pod: Ns, runtime: Cri) -> None:
+    """As in a container without hostPID: a PID namespace of its own, from which nobody in the pod is seen."""
+    added(host, host.conf(), netns=pod)
+    code = (
+        "import time; from cni.agent.reclaim import Reclaimer; from cni.agent.runtime import Runtime\n"
+        f"part = Reclaimer({str(host.state)!r}, lambda: Runtime({runtime.path!r}), print)\n"
+        "print([part.look(time.time() + 200 + 11 * number) for number in range(5)])"
+    )
+    words = ["nsenter", f"--net={host.ns.path}", "--", "unshare", "--pid", "--fork", "--mount-proc", sys.executable]
+    done = subprocess.run([*words, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[[], [], [], [], []]", done.stderr
+    assert len(rows(host)["attachments"]) == 1
+
+
+def test_a_process_that_cannot_be_looked_at_may_live_anywhere(pod: Ns) -> None:
+    """As without CAP_SYS_PTRACE: another user sees its own processes only."""
+    own = identity(pod.path)
+    assert own is not None
+    with tempfile.TemporaryDirectory() as name, within_reach(Path(name)), subprocess.Popen(["sleep", "60"]) as sleeper:
+        (Path(name) / str(sleeper.pid)).symlink_to(f"/proc/{sleeper.pid}")
+        code = f"from cni.agent.reclaim import is_inhabited; print(is_inhabited({tuple(own)}, {name!r}))"
+        words = [sys.executable, "-c", code]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, user=65534, group=65534)
+        mine = is_inhabited(own, name)
+        sleeper.kill()
+    assert (done.stdout.strip(), mine) == ("True", False), done.stderr
+
+
+@contextmanager
+def within_reach(folder: Path) -> Iterator[None]:
+    """Readable by everybody; skipped where the source tree is not."""
+    folder.chmod(0o755)
+    if any(each.stat().st_mode & 0o5 != 0o5 for each in (ROOT, *ROOT.parents)):
+        pytest.skip(f"{ROOT} is not readable by others")
+    yield
+
+
+def test_an_agent_that_does_not_see_the_namespaces_folder_takes_nothing(host: Host, pod: Ns) -> None:
+    """As in a container without that mount: every namespace looks gone there."""
+    added(host, host.conf(), netns=pod)
+    code = (
+        "import time; from cni.agent.reclaim import Reclaimer\n"
+        f"part = Reclaimer({str(host.state)!r}, lambda: None, print)\n"
+        "print([part.look(time.time() + 200 + 11 * number) for number in range(5)])"
+    )
+    hidden = f'mount -t tmpfs tmpfs /run && exec nsenter --net=/proc/self/fd/9 {sys.executable} -c "$CODE"'
+    words = ["unshare", "--mount", "sh", "-c", f"exec 9<{host.ns.path}; {hidden}"]
+    environment = {**os.environ, "CODE": code}
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.stdout.strip() == "[[], [], [], [], []]", done.stderr
+    assert len(rows(host)["attachments"]) == 1
 
 
 def test_a_runtime_that_does_not_answer_reclaims_nobody(host: Host, pod: Ns, runtime: Cri) -> None:
