@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from cni.agent.kubeapi import Answer, ApiServer
 from cni.agent.looper import Looper
@@ -26,13 +27,21 @@ _FORBIDDEN, _NOT_FOUND, _CONFLICT = 403, 404, 409
 _log = logging.getLogger("roceway-agent")
 
 
+def _uncounted(_outcome: str, _number: int) -> None:
+    """For who has no metrics."""
+
+
 class Events(Looper):
     """The part of the agent that tells."""
 
     name = "events"
 
-    def __init__(self, server: ApiServer | None, node: str, why_not: str = "") -> None:
+    def __init__(
+        self, server: ApiServer | None, node: str, why_not: str = "", counted: Callable[[str, int], None] = _uncounted
+    ) -> None:
         super().__init__()
+        self._counted = counted
+        """Called with ``told``, ``refused``, ``failed`` (tried again later) or ``dropped``, and how many."""
         self._server = server
         self._why_not = why_not
         self._ledger = Ledger(node)
@@ -103,10 +112,12 @@ class Events(Looper):
         with self._lock:
             if answer.status in _DONE or (job.new and answer.status == _CONFLICT):
                 self._ledger.done(job, now)
+                self._counted("told", 1)
             elif answer.status == _NOT_FOUND and not job.new:
                 self._ledger.gone(job)
             elif answer.status in _MALFORMED or _is_ended(job, answer):
                 self._ledger.refused(job, now)
+                self._counted("refused", 1)
             else:
                 return False
         return True
@@ -117,12 +128,14 @@ class Events(Looper):
         if self.account:
             _log.info("events are told again")
         if dropped:
+            self._counted("dropped", dropped)
             _log.warning("events were dropped, too many were waiting: %d", dropped)
         self.account, self._delay = "", 0.0
         return 0.0
 
     def _later(self, account: str, seconds: float | None = None) -> float:
         """Note a failure, once while it is the same; longer each time, and at least as long as the server asks."""
+        self._counted("failed", 1)
         if account != self.account:
             _log.warning("events on pods cannot be told: %s", account)
         self.account = account

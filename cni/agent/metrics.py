@@ -81,6 +81,9 @@ class Metrics:
         self.repairs = Counter(
             "roceway_repairs", "Rules and routes of rails that the agent put back.", ["rail"], registry=self.registry
         )
+        self.events = Counter(
+            "roceway_events", "Events for Kubernetes, by what became of them.", ["outcome"], registry=self.registry
+        )
         for verb in (*_VERBS, "other"):
             self._seconds.labels(verb)
         self.drifted: dict[str, int] = {}

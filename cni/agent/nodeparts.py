@@ -94,17 +94,19 @@ def metrics(setting: Setting) -> Metrics:
 
 
 @lru_cache(maxsize=1)
-def _events(node: str, account: str) -> Events:
+def _events(node: str, account: str, shared: Metrics) -> Events:
     if not account:
         return Events(None, node, "--no-events")
     server = ApiServer.of_cluster(os.environ, account)
-    return Events(server, node, f"not in Kubernetes, or no service account at {account}")
+    why_not = f"not in Kubernetes, or no service account at {account}"
+    return Events(server, node, why_not, lambda outcome, number: shared.events.labels(outcome).inc(number))
 
 
 def events(setting: Setting) -> Events:
     """For ``cni.agent.parts.PARTS``."""
     wanted = not setting.options.get("no_events", False)
-    return _events(setting.node, (setting.options.get("service_account") or ACCOUNT) if wanted else "")
+    account = (setting.options.get("service_account") or ACCOUNT) if wanted else ""
+    return _events(setting.node, account, metrics(setting))
 
 
 def reclaim(setting: Setting) -> Reclaimer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -179,6 +180,23 @@ def test_a_server_cannot_ask_for_a_pause_of_a_year(api: KubeApi) -> None:
     assert api.client.send("POST", "/api/v1/namespaces/ml/events", {}).retry_after is None
     part = Events(None, "")
     assert part._later("x", 86399.0) == 600.0
+
+
+@pytest.mark.usefixtures("patient")
+def test_what_became_of_events_is_counted(api: KubeApi) -> None:
+    api.answers = [(503, {}, status("not now")), (422, {}, status("malformed"))]
+    counts: Counter[str] = Counter()
+    part = Events(api.client, "node-1", counted=lambda outcome, number: counts.update({outcome: number}))
+    with running(part):
+        for rail in ("rail0", "rail1"):
+            part.tell(drifted(f"{rail}: gone"))
+        wait_for(lambda: api.told)
+    assert counts == {"failed": 1, "refused": 1, "told": 1}
+    part = Events(api.client, "", counted=lambda outcome, number: counts.update({outcome: number}))
+    for number in range(1030):
+        part.tell(drifted(f"rail{number}: gone"))
+    part._well()
+    assert counts["dropped"] == 6
 
 
 def test_failures_are_tried_less_and_less_often() -> None:
