@@ -46,12 +46,20 @@ def main() -> None:
     gpus = torch.cuda.is_available()
     if gpus:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    _name_gloos_interface()
     dist.init_process_group("nccl" if gpus else "gloo")
     try:
         wrong = _run(torch, dist, "cuda" if gpus else "cpu", options)
     finally:
         dist.destroy_process_group()
     sys.exit(EXIT_WRONG_DATA if wrong else 0)
+
+
+def _name_gloos_interface() -> None:
+    """gloo stands in for NCCL, so it takes the rail that NCCL was told; by itself it takes the host name's address."""
+    told = os.environ.get("NCCL_SOCKET_IFNAME", "").removeprefix("=").partition(",")[0]
+    if told:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", told)
 
 
 def _run(torch: Any, dist: Any, device: str, options: Options) -> int:

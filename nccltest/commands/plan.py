@@ -17,8 +17,8 @@ from rich.table import Table
 from conf.fabric import Fabric, load
 from host.errors import HostError
 from nccltest.commands.run import choose, planned, selection_options
-from nccltest.launch.job import bench_of, job_of, launches
-from nccltest.launch.manifests import documents, objections, priority_class
+from nccltest.launch.job import job_of, launches
+from nccltest.launch.manifests import bench_in_pods, documents, objections, priority_class
 from nccltest.schedule import Plan, Timing, group_seconds
 from tuner.cli import fabric_options, json_option
 from tuner.exits import DONE
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 def _write(fabric: Fabric, plan: Plan, folder: Path) -> None:
     """``ROUND-GROUP.yaml`` for each group, and the priority class. HostError where the folder refuses."""
     objections(fabric)
-    bench = bench_of(fabric)
+    bench = bench_in_pods(fabric)
     kubernetes = fabric.probe.kubernetes
     texts = {"priority-class.yaml": [priority_class(kubernetes)]}
     for number, one in enumerate(plan.rounds):

@@ -66,6 +66,8 @@ class Job:
     interface: str
     timeout: float
     """Seconds."""
+    gpus: int = 1
+    """Of a node, whether this job uses all of them or the one that belongs to its rail."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -155,6 +157,7 @@ def job_of(bench: Bench, group: Group, id_: str, walk: tuple[int, int, int], tim
         subnets=tuple(network for rail in rails for network in bench.subnets.get(rail, ())),
         interface=bench.interface,
         timeout=timeout,
+        gpus=bench.gpus,
     )
 
 

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from conf.errors import ConfigError, Finding
 from conf.fabric import Fabric
+from conf.hostlist import expand
 from conf.probe import Kubernetes
 from nccltest.launch import torchrun
-from nccltest.launch.job import Job
+from nccltest.launch.job import Bench, Job, bench_of
 
-__all__ = ["BARRIER_SECONDS", "Document", "documents", "objections", "priority_class"]
+__all__ = ["BARRIER_SECONDS", "Document", "bench_in_pods", "documents", "objections", "priority_class"]
 
 Document = dict[str, Any]
 
 BARRIER_SECONDS = 300
 """How long pods wait for each other; a gang scheduler starts them together, so that this is short."""
 BARRIER_PORT = 29_399
+_TURN = 3600
+"""Seconds that a group may wait until its nodes are free: each of its pods takes all GPUs of a node."""
 _KEEP = 3600
 """Seconds that a finished job stays, for its log."""
 _PRIORITY = -1000
@@ -41,6 +45,13 @@ def objections(fabric: Fabric) -> None:
             f"{probe.benchmark} needs MPI, which {probe.kubernetes.workload} does not start; torch or workload: mpijob"
         )
         raise ConfigError("fabric.yaml", [Finding("probe.benchmark", text)])
+
+
+def bench_in_pods(fabric: Fabric) -> Bench:
+    """The benchmark as :func:`bench_of`; but in a pod a rail's interface is called as the rail is, on every node."""
+    names = [rail.name for rail in fabric.rails]
+    nics = {(node, rail): rail for group in fabric.nodes for node in expand(group.match) for rail in names}
+    return replace(bench_of(fabric), nics=nics)
 
 
 def documents(job: Job, kubernetes: Kubernetes) -> tuple[Document, ...]:
@@ -76,7 +87,7 @@ def _metadata(name: str, kubernetes: Kubernetes) -> Document:
 
 
 def _deadline(job: Job) -> int:
-    return math.ceil(job.timeout) + BARRIER_SECONDS
+    return math.ceil(job.timeout) + BARRIER_SECONDS + _TURN
 
 
 def _service(name: str, kubernetes: Kubernetes) -> Document:
@@ -115,7 +126,6 @@ def _jobset(name: str, job: Job, kubernetes: Kubernetes) -> Document:
 def _job_spec(name: str, job: Job, kubernetes: Kubernetes, peers: Sequence[str]) -> Document:
     nodes = len(job.nodes)
     pod = _pod(name, job, kubernetes, subdomain=name)
-    index = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}}
     wait = (
         _PYTHON,
         "-m",
@@ -126,9 +136,9 @@ def _job_spec(name: str, job: Job, kubernetes: Kubernetes, peers: Sequence[str])
         str(BARRIER_PORT),
         *peers,
     )
-    pod["initContainers"] = [{"name": "barrier", "image": kubernetes.image, "command": list(wait), "env": [index]}]
+    pod["initContainers"] = [{"name": "barrier", "image": kubernetes.image, "command": list(wait), "env": [_index()]}]
     words = torchrun.words(job, "$(JOB_COMPLETION_INDEX)", f"{peers[0]}:{torchrun.PORT}", python=_PYTHON)
-    pod["containers"] = [_container("probe", words, job, kubernetes, extra=[index])]
+    pod["containers"] = [_container("probe", words, job, kubernetes, extra=[_index()])]
     return {
         "completions": nodes,
         "parallelism": nodes,
@@ -138,6 +148,10 @@ def _job_spec(name: str, job: Job, kubernetes: Kubernetes, peers: Sequence[str])
         "ttlSecondsAfterFinished": _KEEP,
         "template": {"metadata": _pod_metadata(name, kubernetes), "spec": pod},
     }
+
+
+def _index() -> Document:
+    return {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}}
 
 
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -255,16 +269,16 @@ def _container(
     extra: Sequence[Document] = (),
 ) -> Document:
     """``gpus``: it does the work; the MPI operator's launcher only starts it."""
-    # The device plugin gives a pod the GPUs it may see: an index of the host's means nothing there.
-    variables = {key: value for key, value in job.environment.items() if key != "CUDA_VISIBLE_DEVICES"}
     made: Document = {
         "name": name,
         "image": kubernetes.image,
         "command": list(words),
-        "env": [*extra, *({"name": key, "value": value} for key, value in sorted(variables.items()))],
+        "env": [*extra, *({"name": key, "value": value} for key, value in sorted(job.environment.items()))],
     }
     if gpus:
-        limits = {kubernetes.gpu: str(job.ranks_per_node), **kubernetes.resources}
+        # Of fewer GPUs the kubelet chooses which: the pod would have another rail than the one that is measured, and on
+        # each node another. With all of them CUDA_VISIBLE_DEVICES means the same as on the host.
+        limits = {kubernetes.gpu: str(job.gpus), **kubernetes.resources}
         made["resources"] = {"limits": limits, "requests": dict(limits)}
         made["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}  # memory registered for RDMA stays in place
         made["volumeMounts"] = [{"name": "shm", "mountPath": "/dev/shm"}]  # noqa: S108  # where NCCL wants it

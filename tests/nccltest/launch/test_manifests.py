@@ -15,8 +15,8 @@ from conf.errors import ConfigError
 from conf.fabric import load, parse
 from conf.probe import Kubernetes
 from nccltest.kube import TAINT
-from nccltest.launch.job import Job, bench_of, job_of
-from nccltest.launch.manifests import documents, objections, priority_class
+from nccltest.launch.job import Job, job_of
+from nccltest.launch.manifests import bench_in_pods, documents, objections, priority_class
 from nccltest.model import Member
 from nccltest.schedule import Group
 from tests.nccltest.launch.schema import mistakes
@@ -48,12 +48,25 @@ RUN_POLICY = {
 def job(rail: str | None = "rail1", nodes: int = 2) -> Job:
     fabric = load(LAB)
     members = tuple(Member(f"host{number}", rail) for number in range(nodes))
-    return job_of(bench_of(fabric), Group(members, "pair"), "0123456789abcdef", (1 << 20, 1 << 23, 2), 120.0)
+    return job_of(bench_in_pods(fabric), Group(members, "pair"), "0123456789abcdef", (1 << 20, 1 << 23, 2), 120.0)
 
 
 def made(workload: str, gang: str, **extra: Any) -> dict[str, Any]:
     kubernetes = Kubernetes.model_validate({"workload": workload, "gang": gang, "queue": "probes", **extra})
     return {document["kind"]: document for document in documents(job(), kubernetes)}
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_rails_job_names_the_interface_and_the_gpu_as_a_pod_has_them(workload: str) -> None:
+    """Not the host's NIC, which a pod does not see. All GPUs are the pod's, so its rail's own has the host's number."""
+    *_, document = documents(job("rail1"), Kubernetes(workload=workload))  # type: ignore[arg-type]  # one of WORKLOADS
+    for pod in pods(document):
+        given = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"] if "value" in each}
+        assert (given["NCCL_SOCKET_IFNAME"], given["CUDA_VISIBLE_DEVICES"]) == ("=rail1", "1")
+
+
+def test_the_text_has_no_yaml_aliases() -> None:
+    assert "&id" not in yaml.safe_dump_all(documents(job(), Kubernetes()))
 
 
 def pods(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -113,7 +126,7 @@ def test_pods_land_one_on_each_of_the_groups_nodes_below_all_other_work(workload
     # What `act` taints must be measured again, or it keeps the taint for ever.
     assert worker["tolerations"] == [{"key": key, "operator": "Exists"} for key in ("nvidia.com/gpu", TAINT)]
     assert worker["automountServiceAccountToken"] is False
-    assert worker["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert worker["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "4"}, "of fewer the kubelet chooses"
     low = priority_class(Kubernetes())
     assert low["value"] < 0
     assert low["preemptionPolicy"] == "Never"
@@ -128,7 +141,7 @@ def test_an_indexed_job_meets_at_its_barrier_and_ends_in_time() -> None:
         2,
         0,
     )
-    assert spec["activeDeadlineSeconds"] == 120 + 300
+    assert spec["activeDeadlineSeconds"] == 120 + 300 + 3600
     (barrier,) = spec["template"]["spec"]["initContainers"]
     name = objects["Job"]["metadata"]["name"]
     assert barrier["command"][-2:] == [f"{name}-0.{name}", f"{name}-1.{name}"]
