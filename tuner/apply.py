@@ -6,7 +6,10 @@ failure), undoing all of them in reverse gives the host as it was, because undoi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,29 +52,48 @@ def reveal(doors: Doors, host: HostQos) -> bool:
 
 
 def run(steps: Sequence[Step], host: HostQos, store: Store, hands: Hands, tell: Tell) -> Outcome:
-    """Do the steps in order; the first that fails undoes all. ``tell`` gets one line for each."""
+    """Do the steps in order; the first that fails undoes all, and so does whatever else stops it. ``tell`` gets one
+    line for each."""
     journal = store.begin(host, steps, _stamp())
     done: list[Step] = []
-    for step in steps:
-        try:
+    try:
+        for step in steps:
             hands.make(step)
-        except HostError as error:
-            tell(f"  failed: {step}")
-            left = _abandon(journal, steps[: len(done) + 1], store, hands, tell)
-            return Outcome(done=tuple(done), cause=error, left=left)
-        except KeyboardInterrupt:
-            tell("  interrupted")
-            _abandon(journal, steps[: len(done) + 1], store, hands, tell)
-            raise
-        done.append(step)
-        tell(f"  done: {step}")
-    store.end()
+            done.append(step)
+            tell(f"  done: {step}")
+        store.end()
+    except HostError as error:
+        if len(done) < len(steps):
+            tell(f"  failed: {steps[len(done)]}")
+        left = _abandon(journal, steps[: len(done) + 1], store, hands, tell)
+        return Outcome(done=tuple(done), cause=error, left=left)
+    except BaseException as error:  # Ctrl-C, or a bug: half a configuration is no place to leave a host in
+        tell("  interrupted" if isinstance(error, KeyboardInterrupt) else f"  failed: {type(error).__name__}")
+        left = _abandon(journal, steps[: len(done) + 1], store, hands, tell)
+        tell("NOT everything was put back" if left else "nothing was changed: everything was put back")
+        raise
     return Outcome(done=tuple(done))
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Whoever presses Ctrl-C once more gets a host that is as it was, a moment later."""
+    if threading.current_thread() is not threading.main_thread():  # no other may change handlers
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _abandon(journal: Journal, begun: Sequence[Step], store: Store, hands: Hands, tell: Tell) -> tuple[HostError, ...]:
     """Undo what was begun; with all of it back, the run has never been."""
-    left = put_back(begun, hands, tell)
+    with _undisturbed():
+        left = put_back(begun, hands, tell)
     if not left:
         store.end()
         store.drop(journal.snapshot)

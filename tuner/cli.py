@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
-from tuner.exits import BAD_INPUT, guarded
+from tuner.exits import BAD_INPUT, guarded, mend_streams
 
 __all__ = ["Program", "fabric_options", "json_option", "run"]
 
@@ -38,6 +38,11 @@ class _Command(Protocol):
 
 def run(program: Program, arguments: Sequence[str]) -> int:
     """Run one command of the program; the exit code (see ``tuner.exits``)."""
+    mend_streams()
+    return guarded(program.name, lambda: _run(program, arguments))
+
+
+def _run(program: Program, arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog=program.name, description=program.purpose, epilog=_EXITS)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     chosen: _Command | None = None
@@ -54,7 +59,7 @@ def run(program: Program, arguments: Sequence[str]) -> int:
     if chosen is None:
         parser.print_help(sys.stderr)
         return BAD_INPUT
-    return guarded(program.name, lambda: chosen.run(options))
+    return chosen.run(options)
 
 
 def fabric_options(parser: argparse.ArgumentParser, *, required: bool = True, node: bool = True) -> None:

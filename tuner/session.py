@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import FrameType
 
 from conf.errors import ConfigError, Finding
 from conf.fabric import Fabric, load
 from conf.node import node
 from host.errors import HostError
 from tuner.desired import desired, fitted, nics_of
+from tuner.exits import to_nowhere
 from tuner.gather import Doors, gather
 from tuner.nic import HostQos, HostWanted
 from tuner.store import STATE, Store
 
-__all__ = ["Look", "Tell", "look", "need_root", "offline", "read", "state_option", "stored", "teller"]
+__all__ = [
+    "Look",
+    "Tell",
+    "look",
+    "need_root",
+    "offline",
+    "read",
+    "seconds",
+    "state_option",
+    "stored",
+    "teller",
+    "terminable",
+]
 
 Tell = Callable[[str], None]
 
@@ -34,6 +50,14 @@ class Look:
 def state_option(parser: argparse.ArgumentParser) -> None:
     """``--state-dir``."""
     parser.add_argument("--state-dir", default=STATE, metavar="DIR", help="(default: %(default)s)")
+
+
+def seconds(text: str) -> float:
+    """The value of an option that takes a time in seconds, for argparse: from 0 to a day."""
+    value = float(text)
+    if not 0 <= value <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 86400 seconds")
+    return value
 
 
 def stored(options: argparse.Namespace) -> Store:
@@ -72,8 +96,36 @@ def offline(fabric: Fabric, hostname: str, seen: HostQos) -> Look:
 
 
 def teller(options: argparse.Namespace) -> Tell:
-    """Where progress goes: stdout, or stderr beside machine output."""
-    return lambda line: print(line, file=sys.stderr if options.json else sys.stdout, flush=True)
+    """Where progress goes: stdout, or stderr beside machine output. It never fails: a run that changes a host must not
+    stop halfway since nobody reads on (``| head``) or a disk is full."""
+
+    def tell(line: str) -> None:
+        stream = sys.stderr if options.json else sys.stdout
+        try:
+            print(line, file=stream, flush=True)
+        except OSError:
+            to_nowhere(stream)
+
+    return tell
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM and SIGHUP (a stopped unit, a closed terminal) interrupt the block as Ctrl-C does: what was begun is put
+    back, not left for the next run. A signal that is ignored (``nohup``) stays so."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    caught = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in caught:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, before[number])
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def read(options: argparse.Namespace) -> Fabric:

@@ -20,7 +20,7 @@ from tuner.hands import Hands
 from tuner.nic import Applied
 from tuner.plan import NicPlan, plan
 from tuner.report import code_of, notes, plans_json
-from tuner.session import Look, Tell, look, need_root, read, state_option, stored, teller
+from tuner.session import Look, Tell, look, need_root, read, seconds, state_option, stored, teller, terminable
 from tuner.store import Store
 from tuner.verdict import of_plans, write
 
@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = f"{_ABOUT}\n{parser.epilog}"
     fabric_options(parser)
     parser.add_argument("--in-use", action="store_true", help="also change rails that a pod has; PFC drops its link")
-    parser.add_argument("--wait", type=float, default=0.0, metavar="S", help="wait for another run to end")
+    parser.add_argument("--wait", type=seconds, default=0.0, metavar="S", help="wait for another run to end")
     state_option(parser)
     json_option(parser)
 
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     """Plan, change, prove, print."""
     need_root("change")
     fabric, store = read(options), stored(options)
-    with store.held(options.wait), Doors() as doors:
+    with terminable(), store.held(options.wait), Doors() as doors:
         return _apply(options, fabric, store, doors, teller(options))
 
 
@@ -82,7 +82,7 @@ def _conclude(
     if options.json:
         print(json.dumps(_json(here, outcome, after), indent=2))
     else:
-        print(_sentence(outcome, code, plans))
+        teller(options)(_sentence(outcome, code, plans))
     _complain(outcome)
     return code
 

@@ -15,7 +15,7 @@ from tuner.cli import json_option
 from tuner.exits import DONE, FOUND, REFUSED
 from tuner.gather import Doors, gather
 from tuner.hands import Hands
-from tuner.session import Tell, need_root, state_option, stored, teller
+from tuner.session import Tell, need_root, seconds, state_option, stored, teller, terminable
 from tuner.steps import Step
 from tuner.store import Snapshot, Store
 
@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("snapshot", nargs="?", help="a name that --list prints")
     parser.add_argument("--list", action="store_true", help="the snapshots there are, with what each run did")
     parser.add_argument("--in-use", action="store_true", help="also change rails that a pod has")
-    parser.add_argument("--wait", type=float, default=0.0, metavar="S", help="wait for another run to end")
+    parser.add_argument("--wait", type=seconds, default=0.0, metavar="S", help="wait for another run to end")
     state_option(parser)
     json_option(parser)
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         return _list(options, store)
     tell = teller(options)
-    with store.held(options.wait), Doors() as doors:
+    with terminable(), store.held(options.wait), Doors() as doors:
         return _rollback(options, store, doors, tell)
 
 
@@ -120,5 +120,5 @@ def _conclude(
     if left:
         return REFUSED
     if not options.json:
-        print("everything is as it was" if not skipped else "some rails were left alone")
+        teller(options)("everything is as it was" if not skipped else "some rails were left alone")
     return FOUND if skipped else DONE
