@@ -12,13 +12,10 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
-
-from pyroute2.netlink import nlmsg  # type: ignore[import-untyped]  # no stubs, no py.typed
+from typing import NamedTuple
 
 from host.errors import HostError
-from host.netlink import attributes, blob, repeated
-from host.nlmsg import Route
+from host.netlink import Request, Route, attributes, blob, repeated, text
 
 __all__ = [
     "DSCP",
@@ -29,7 +26,6 @@ __all__ = [
     "Ets",
     "Ieee",
     "Pfc",
-    "dcbmsg",
     "pack_apps",
     "pack_buffer",
     "pack_ets",
@@ -40,6 +36,8 @@ __all__ = [
 ]
 
 RTM_GETDCB, RTM_SETDCB = 78, 79
+_IFNAME, _IEEE, _DCBX = 1, 13, 14  # enum dcbnl_attrs
+_HEADER = struct.Struct("=BBH")  # struct dcbmsg: family, command, padding
 _IEEE_SET, _IEEE_GET, _GDCBX, _SDCBX, _IEEE_DEL = 20, 21, 22, 23, 27
 
 # enum ieee_attrs
@@ -57,13 +55,6 @@ _MAXRATE_FORM = struct.Struct("=8Q")  # struct ieee_maxrate: kb/s
 _BUFFER_FORM = struct.Struct("=8B8II")  # struct dcbnl_buffer, 44 bytes
 _APP_FORM = struct.Struct("=BBH")  # struct dcb_app: selector, priority, protocol
 _EIGHT = (0,) * 8
-
-
-class dcbmsg(nlmsg):  # type: ignore[misc]  # noqa: N801 - pyroute2 is untyped and names message classes so
-    """struct dcbmsg and the attributes that we use; what is inside IEEE is parsed by :func:`parse_ieee`."""
-
-    fields = (("family", "B"), ("cmd", "B"), ("pad", "H"))
-    nla_map = ((1, "DCB_ATTR_IFNAME", "asciiz"), (13, "DCB_ATTR_IEEE", "cdata"), (14, "DCB_ATTR_DCBX", "cdata"))
 
 
 class Ets(NamedTuple):
@@ -229,7 +220,7 @@ class Dcb:
     """A socket for DCB. It belongs to the network namespace that its maker was in."""
 
     def __init__(self) -> None:
-        self._route = Route({RTM_GETDCB: dcbmsg, RTM_SETDCB: dcbmsg})
+        self._route = Route()
 
     def close(self) -> None:
         """Release the socket."""
@@ -237,34 +228,20 @@ class Dcb:
 
     def get(self, device: str) -> Ieee | None:
         """What a port has; None where its driver (or this kernel) has no DCB."""
-        message = _message(_IEEE_GET, device)
-        try:
-            answers = self._route.ask(message, RTM_GETDCB, "read the DCB of", device)
-        except HostError as error:
-            if error.errno == errno.EOPNOTSUPP:
-                return None
-            raise
-        content = _attribute(answers, "DCB_ATTR_IEEE")
+        content = self._read(_IEEE_GET, _IEEE, device, "read the DCB of")
         return None if content is None else parse_ieee(content)
 
     def dcbx(self, device: str) -> int | None:
         """DCB_CAP_DCBX_* bits: 1 host, 2 LLD-managed, 4 CEE, 8 IEEE, 0x10 static; None for unknown."""
-        try:
-            answers = self._route.ask(_message(_GDCBX, device), RTM_GETDCB, "read the DCBX mode of", device)
-        except HostError as error:
-            if error.errno == errno.EOPNOTSUPP:
-                return None
-            raise
-        content = _attribute(answers, "DCB_ATTR_DCBX")
+        content = self._read(_GDCBX, _DCBX, device, "read the DCBX mode of")
         return content[0] if content else None
 
     def set_dcbx(self, device: str, mode: int) -> None:
         """Who negotiates; a driver refuses with a plain "no"."""
-        message = _message(_SDCBX, device, ("DCB_ATTR_DCBX", bytes([mode])))
-        answers = self._route.ask(message, RTM_SETDCB, f"set DCBX mode {mode:#x} of", device)
-        content = _attribute(answers, "DCB_ATTR_DCBX")
+        operation = f"set DCBX mode {mode:#x} of"
+        content = self._ask(RTM_SETDCB, _SDCBX, _DCBX, device, operation, blob(_DCBX, bytes([mode])))
         if content is None or content[0] != 0:
-            raise HostError(f"set DCBX mode {mode:#x} of", device, 0, "the driver refused")
+            raise HostError(operation, device, 0, "the driver refused")
 
     def set(self, device: str, what: str, payload: bytes) -> None:
         """Set one thing (made by a ``pack_`` function). ``what`` names it in the error."""
@@ -276,25 +253,27 @@ class Dcb:
 
     def _change(self, command: int, verb: str, device: str, what: str, payload: bytes) -> None:
         operation = f"{verb} {what} of"
-        message = _message(command, device, ("DCB_ATTR_IEEE", payload))
-        answers = self._route.ask(message, RTM_SETDCB, operation, device)
-        content = _attribute(answers, "DCB_ATTR_IEEE")
-        if content is None:
+        content = self._ask(RTM_SETDCB, command, _IEEE, device, operation, blob(_IEEE | _NESTED, payload))
+        if not content:
             raise HostError(operation, device, 0, "the kernel acknowledged and told no result")
         (code,) = struct.unpack("=b", content[:1])
         if code != 0:
             raise HostError(operation, device, abs(code))
 
+    def _read(self, command: int, wanted: int, device: str, operation: str) -> bytes | None:
+        """An attribute of the answer; None where the driver has no such operation."""
+        try:
+            return self._ask(RTM_GETDCB, command, wanted, device, operation)
+        except HostError as error:
+            if error.errno == errno.EOPNOTSUPP:
+                return None
+            raise
 
-def _message(command: int, device: str, *attrs: tuple[str, bytes]) -> Any:
-    message = dcbmsg()
-    message["cmd"] = command
-    message["attrs"] = [("DCB_ATTR_IFNAME", device), *attrs]
-    return message
-
-
-def _attribute(answers: Iterable[Any], name: str) -> bytes | None:
-    """The attribute of the first answer that has it."""
-    found = (answer.get_attr(name) for answer in answers)
-    content = next((each for each in found if each is not None), None)
-    return None if content is None else bytes(content)
+    def _ask(
+        self, kind: int, command: int, wanted: int, device: str, operation: str, payload: bytes = b""
+    ) -> bytes | None:
+        """Send one request; an attribute of the first message of the answer that has it."""
+        body = _HEADER.pack(0, command, 0) + text(_IFNAME, device) + payload
+        answers = self._route.get(Request(kind, 0, body, operation, device))
+        found = (attributes(answer, _HEADER.size).get(wanted) for answer in answers)
+        return next((each for each in found if each is not None), None)

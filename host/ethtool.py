@@ -12,19 +12,16 @@ import fcntl
 import struct
 from _socket import AF_INET, SOCK_CLOEXEC, SOCK_DGRAM, socket
 from array import array
-from typing import Any, NamedTuple
-
-from pyroute2.netlink import NLA_F_NESTED, genlmsg, nla  # type: ignore[import-untyped]  # no stubs
+from typing import NamedTuple
 
 from host.errors import HostError
-from host.netlink import attributes, blob, nested, repeated, string, text
-from host.nlmsg import Generic
+from host.genl import Generic
+from host.netlink import attributes, blob, flag8, nested, repeated, string, text
 
 __all__ = [
     "Driver",
     "Ethtool",
     "Pause",
-    "ethmsg",
     "parse_driver",
     "parse_flags",
     "parse_pause",
@@ -33,7 +30,7 @@ __all__ = [
 ]
 
 _LINKMODES_GET, _PRIVFLAGS_GET, _PRIVFLAGS_SET, _PAUSE_GET, _PAUSE_SET = 4, 13, 14, 21, 22
-_HEADER = 1
+_HEADER, _DEV_NAME = 1, 2
 _SPEED = 5
 _AUTONEG, _RX, _TX = 2, 3, 4
 _FLAGS = 2
@@ -45,21 +42,6 @@ _SS_STATS, _NAME = 1, 32  # ETH_SS_STATS, ETH_GSTRING_LEN
 _DRVINFO = struct.Struct("=I32s32s32s32s32s12s5I")  # struct ethtool_drvinfo
 _MOST = 1 << 16  # statistics of one device: more is damage
 _UNKNOWN_SPEED = 0xFFFFFFFF
-
-
-class _header(nla):  # type: ignore[misc]  # noqa: N801 - pyroute2 is untyped and names message classes so
-    nla_flags = NLA_F_NESTED
-    nla_map = ((1, "DEV_INDEX", "uint32"), (2, "DEV_NAME", "asciiz"), (3, "FLAGS", "uint32"))
-
-
-class ethmsg(genlmsg):  # type: ignore[misc]  # noqa: N801
-    """Every message of the family: the header, then raw attributes whose meaning depends on the command."""
-
-    header_class = _header
-    nla_map = (
-        (_HEADER, "HEADER", "header_class"),
-        *((number, f"A{number}", "cdata") for number in range(2, 16)),
-    )
 
 
 class Pause(NamedTuple):
@@ -126,7 +108,7 @@ class Ethtool:
     """Sockets for ethtool. They belong to the network namespace that their maker was in."""
 
     def __init__(self) -> None:
-        self._generic = Generic("ethtool", ethmsg)
+        self._generic = Generic("ethtool")
         self._plain = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)
         self._names: dict[str, bytes] = {}
 
@@ -143,9 +125,9 @@ class Ethtool:
     def set_pause(self, device: str, pause: Pause) -> None:
         """All three settings at once."""
         values = zip((_AUTONEG, _RX, _TX), pause, strict=True)
-        attrs = {number: bytes([value]) for number, value in values}
+        attrs = b"".join(flag8(number, value) for number, value in values)
         operation = f"set pause rx {_on(pause.rx)} tx {_on(pause.tx)} on"
-        self._generic.request(_message(_PAUSE_SET, device, attrs), operation, device)
+        self._generic.request(_PAUSE_SET, _of(device) + attrs, operation, device)
 
     def speed(self, device: str) -> int | None:
         """Mb/s; None without a link."""
@@ -159,9 +141,8 @@ class Ethtool:
     def set_flag(self, device: str, name: str, on: bool) -> None:
         """Turn one private flag."""
         value = blob(_BIT_VALUE, b"") if on else b""
-        bits = nested(_BITSET_BITS, nested(_BIT, text(_BIT_NAME, name), value))
-        message = _message(_PRIVFLAGS_SET, device, {_FLAGS: bits}, NLA_F_NESTED)
-        self._generic.request(message, f"set private flag {name} {_on(on)} on", device)
+        flags = nested(_FLAGS, nested(_BITSET_BITS, nested(_BIT, text(_BIT_NAME, name), value)))
+        self._generic.request(_PRIVFLAGS_SET, _of(device) + flags, f"set private flag {name} {_on(on)} on", device)
 
     def driver(self, device: str) -> Driver | None:
         """None where the device has no driver that tells."""
@@ -205,26 +186,22 @@ class Ethtool:
 
     def _get(self, command: int, device: str, operation: str) -> dict[int, bytes] | None:
         try:
-            answers = self._generic.request(_message(command, device), operation, device)
+            answers = self._generic.request(command, _of(device), operation, device)
         except HostError as error:
             if error.errno == errno.EOPNOTSUPP:
                 return None
             raise
-        return next((found for answer in answers if (found := _attributes(answer))), None)
+        return next((found for answer in answers if (found := _content(answer))), None)
 
 
-def _attributes(answer: Any) -> dict[int, bytes]:
-    """The raw attributes of an answer by number, without its header."""
-    return {int(name[1:]): bytes(value) for name, value in answer["attrs"] if name[1:].isdigit() and value is not None}
+def _content(attrs: dict[int, bytes]) -> dict[int, bytes]:
+    """The attributes of an answer without its header."""
+    return {number: payload for number, payload in attrs.items() if number != _HEADER}
 
 
-def _message(command: int, device: str, attrs: dict[int, bytes] | None = None, flags: int = 0) -> Any:
-    message = ethmsg()
-    message["cmd"] = command
-    message["version"] = 1
-    message["attrs"] = [("HEADER", {"attrs": [("DEV_NAME", device)]})]
-    message["attrs"] += [(f"A{number}", payload, flags) for number, payload in (attrs or {}).items()]
-    return message
+def _of(device: str) -> bytes:
+    """The header that every request has."""
+    return nested(_HEADER, text(_DEV_NAME, device))
 
 
 def _on(value: bool) -> str:

@@ -1,4 +1,8 @@
-"""What the host commands share: the fabric, the rails' NICs, a look at the host, who may change it."""
+"""What the host commands share: the fabric, the rails' NICs, a look at the host, who may change it.
+
+fabric.yaml's model is imported by the functions that need it: pydantic costs a tenth of a second of processor time,
+which `show`, `rollback` and every `--help` do without.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from conf.errors import ConfigError, Finding
-from conf.fabric import Fabric, load
-from conf.node import node
 from host.errors import HostError
-from tuner.desired import desired, fitted, nics_of
 from tuner.exits import to_nowhere
 from tuner.gather import Doors, gather
 from tuner.nic import HostQos, HostWanted
 from tuner.store import STATE, Store
+
+if TYPE_CHECKING:
+    from conf.fabric import Fabric
 
 __all__ = [
     "Look",
@@ -73,6 +78,9 @@ def need_root(what: str) -> None:
 
 def look(fabric: Fabric, hostname: str, doors: Doors, store: Store, *, in_use: bool = True) -> Look:
     """Read the host's rails. ConfigError where fabric.yaml does not know the host or not which NIC is whose."""
+    from conf.node import node
+    from tuner.desired import desired, fitted, nics_of
+
     automatic = any(rail.nic == "auto" for rail in node(fabric, hostname).rails)
     every = [nic.name for nic in gather(doors, in_use=False).nics] if automatic else []
     nics = nics_of(fabric, hostname, every)
@@ -84,6 +92,8 @@ def look(fabric: Fabric, hostname: str, doors: Doors, store: Store, *, in_use: b
 
 def offline(fabric: Fabric, hostname: str, seen: HostQos) -> Look:
     """As :func:`look`, for a recorded host. ConfigError where a rail's NIC is not in the record."""
+    from tuner.desired import desired, fitted, nics_of
+
     nics = nics_of(fabric, hostname, [nic.name for nic in seen.nics])
     rails = {}
     for rail, name in nics.items():
@@ -130,4 +140,6 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def read(options: argparse.Namespace) -> Fabric:
     """The fabric that ``-f`` names."""
+    from conf.fabric import load
+
     return load(options.fabric)

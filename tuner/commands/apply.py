@@ -6,9 +6,8 @@ import argparse
 import json
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from conf.fabric import Fabric
 from host.errors import HostError
 from tuner.apply import Outcome, applied_record, recover, reveal
 from tuner.apply import run as run_steps
@@ -23,6 +22,9 @@ from tuner.report import code_of, notes, plans_json
 from tuner.session import Look, Tell, look, need_root, read, seconds, state_option, stored, teller, terminable
 from tuner.store import Store
 from tuner.verdict import of_plans, write
+
+if TYPE_CHECKING:
+    from conf.fabric import Fabric
 
 _ABOUT = """
 Every step is read back. The first that is refused, or whose value is not there afterwards, undoes all the others in

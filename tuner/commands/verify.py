@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conf.errors import ConfigError, Finding
-from conf.fabric import Fabric
 from host.errors import HostError
 from tuner.cli import fabric_options, json_option
 from tuner.drift import diff
@@ -22,6 +21,9 @@ from tuner.plan import NicPlan, plan
 from tuner.report import code_of, notes, plans_json
 from tuner.session import Look, look, offline, read, state_option, stored
 from tuner.verdict import of_plans, write
+
+if TYPE_CHECKING:
+    from conf.fabric import Fabric
 
 _ABOUT = """
 Reads only. Prints a unified diff from what is to what is wanted, and nothing where they agree; exit 1 on drift.

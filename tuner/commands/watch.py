@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from conf.errors import ConfigError
-from conf.fabric import Fabric
 from host.errors import HostError
 from host.events import Events
 from tuner.cli import fabric_options, json_option
@@ -27,6 +27,9 @@ from tuner.record import encode
 from tuner.session import Look, look, need_root, read, state_option, stored
 from tuner.verdict import Verdict, of_plans, write
 from tuner.watching import Event, Limits, Rates, changed, drift_of, rates, traffic
+
+if TYPE_CHECKING:
+    from conf.fabric import Fabric
 
 _ABOUT = """
 Notifications about DCB, links and addresses say when to look; what is then read counts. One line per event, as JSON
