@@ -25,7 +25,6 @@ from tuner.exits import DONE, FOUND
 from tuner.lint import gather
 from tuner.lint.asjson import as_json, as_sarif
 from tuner.lint.halves import evaluate_on_two
-from tuner.lint.html import page
 from tuner.lint.report import Report
 from tuner.lint.rule import Severity
 from tuner.lint.rules import RULES
@@ -165,6 +164,8 @@ def _write(options: argparse.Namespace, report: Report, given: Given) -> None:
         files = {each.name: each.source for each in given.switches} | {"": str(options.fabric or "")}
         _put(options.sarif, json.dumps(as_sarif(report, RULES, files), indent=1))
     if options.html:
+        from tuner.lint.html import page  # jinja2, 30 ms: only when asked
+
         at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         _put(options.html, page(report, {rule.id: rule for rule in RULES}, given, at))
 
