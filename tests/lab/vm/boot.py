@@ -30,6 +30,7 @@ def guest(
     limit: float,
     interactive: bool = False,
     watch: Callable[[], None] = lambda: None,
+    init: Path = GUEST_INIT,
 ) -> bool:
     """Boot and wait until the guest ends; False when it had to be killed after ``limit`` seconds.
 
@@ -37,7 +38,7 @@ def guest(
     to the terminal. ``watch`` is called every now and then.
     """
     image = initramfs.build(
-        root.path / "usr/bin/busybox", root.early_modules(), GUEST_INIT, [str(root.path), str(GUEST_ROOT)]
+        root.path / "usr/bin/busybox", root.early_modules(), init, [str(root.path), str(GUEST_ROOT)]
     )
     (run / "initramfs").write_bytes(image)
     with contextlib.ExitStack() as stack:
