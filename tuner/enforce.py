@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from host.errors import Busy, HostError
 from tuner.apply import recover, run
@@ -64,4 +65,5 @@ class Enforcer:
 
 
 def _progress(line: str) -> None:
-    print(f"enforce:{line}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # a log that is full or closed must not stop a run halfway
+        print(f"enforce:{line}", file=sys.stderr, flush=True)

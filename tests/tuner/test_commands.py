@@ -194,3 +194,29 @@ def test_show_and_plan_write_nothing(tune: Any, file: str, tmp_path: Path) -> No
     tune("plan", "-f", file, "--node", "n0")
     tune("show", "lo")
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--speed 0G", "--speed: 0G is no speed of a link"),
+        ("--speed 400G --buffer 1MiB --alpha 1/0", "--alpha: 1/0 divides by zero"),
+        (
+            "--speed 400G --buffer 1MiB --alpha 1e999999999",
+            "--alpha: 1e999999999 is no share; write it as 1/8 or 0.125",
+        ),
+    ],
+)
+def test_headroom_refuses_what_is_no_number_of_a_link(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(TUNE, ["headroom", "--model", "mlx5", "--cable", "3m", *words.split()]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_metrics_never_replace_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert run(TUNE, ["watch", "-f", "x.yaml", "--metrics", str(pipe)]) == 2
+    assert f"--metrics: {pipe} is no file" in capsys.readouterr().err
+    assert pipe.is_fifo()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     metres = _read(parse_length, options.cable, "--cable", findings)
     pool = _read(parse_bytes, options.buffer, "--buffer", findings) if options.buffer else None
     kmin = _read(parse_bytes, options.kmin, "--kmin", findings)
-    alpha = _read(Fraction, options.alpha, "--alpha", findings)
+    alpha = _read(_alpha, options.alpha, "--alpha", findings)
     findings += _impossible(options)
     if findings:
         raise ConfigError("headroom", findings)
@@ -71,6 +72,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _impossible(options: argparse.Namespace) -> list[Finding]:
     findings = []
+    if options.speed.strip("0. MGT") == "":
+        findings.append(Finding("--speed", f"{options.speed} is no speed of a link"))
     if not 64 <= options.mtu <= 65535:
         findings.append(Finding("--mtu", f"{options.mtu} is no MTU; it is 64 to 65535 bytes"))
     if options.model == "sonic-static" and options.mtu != 9216:
@@ -78,12 +81,21 @@ def _impossible(options: argparse.Namespace) -> list[Finding]:
     return findings
 
 
+def _alpha(text: str) -> Fraction:
+    """A share: ``1/8``, ``0.125``, ``2``. ValueError otherwise; an exponent could be a number that fills the memory."""
+    if not re.fullmatch(r"[0-9]{1,6}(/[0-9]{1,6}|\.[0-9]{1,6})?", text):
+        raise ValueError(f"{text[:40]} is no share; write it as 1/8 or 0.125")
+    return Fraction(text)
+
+
 def _read(parse: Any, text: str, where: str, findings: list[Finding]) -> Any:
     try:
         return parse(text)
-    except (ValueError, ZeroDivisionError) as error:
+    except ZeroDivisionError:
+        findings.append(Finding(where, f"{text} divides by zero"))
+    except ValueError as error:
         findings.append(Finding(where, str(error)))
-        return None
+    return None
 
 
 def _values(options: argparse.Namespace, found: Headroom, first: EcnFirst | None) -> dict[str, Any]:

@@ -171,8 +171,12 @@ def _write(options: argparse.Namespace, report: Report, given: Given) -> None:
 
 
 def _put(path: Path, text: str) -> None:
-    """Write a file whole or not at all. HostError where that fails."""
+    """Write a file whole or not at all; into a device or pipe (``/dev/stdout``), which must stay what it is. HostError
+    where that fails."""
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
         with tempfile.NamedTemporaryFile(
             "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", delete=False
         ) as new:

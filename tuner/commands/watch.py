@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from conf.errors import ConfigError
+from conf.errors import ConfigError, Finding
 from host.errors import HostError
 from host.events import Events
 from tuner.cli import fabric_options, json_option
@@ -75,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
     """Watch until told to stop."""
     if options.enforce:
         need_root("enforce on")
+    _replaceable(options.metrics)
     signal.signal(signal.SIGTERM, _stop)
     fabric = read(options)
     heard = Events()
@@ -87,6 +89,12 @@ def run(options: argparse.Namespace) -> int:
     finally:
         heard.close()
     return FOUND if told.count else DONE
+
+
+def _replaceable(path: str | None) -> None:
+    """ConfigError where the metrics, a file that is replaced again and again, would replace something else."""
+    if path and os.path.exists(path) and not os.path.isfile(path):
+        raise ConfigError("watch", [Finding("--metrics", f"{path} is no file: it would be replaced")])
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:

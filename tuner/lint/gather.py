@@ -37,6 +37,8 @@ def _named(option: str) -> model.Switch:
     name, equals, rest = option.partition("=")
     if not equals or ":" in name:
         name, rest = "", option
+    elif not _SWITCH.fullmatch(name):
+        raise ConfigError("--switch", [Finding("", f"{name[:60]!r} is no switch's name, in {option[:100]}")])
     platform, path = parse_option(rest)
     return load_file(platform, path, name)
 
@@ -62,6 +64,7 @@ def hosts(paths: Sequence[Path]) -> tuple[tuple[HostQos, ...], tuple[Source, ...
     return tuple(found), tuple(broken)
 
 
+_SWITCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _LINE = re.compile(r"[^\r\n]+")
 
 _BY_PRIORITY = {

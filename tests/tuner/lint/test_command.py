@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -282,3 +284,24 @@ def test_a_host_s_file_that_is_none_says_why(
     (finding,) = findings(capsys, "--host-state", "host.json")
     assert (finding["rule"], finding["where"]) == ("READ", ["host.json"])
     assert why in finding["evidence"]
+
+
+def test_a_page_into_a_pipe_leaves_it_a_pipe(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(folder, "leaf.json", WELL)
+    os.mkfifo("page")
+    reader = os.open("page", os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 1 << 20)
+    try:
+        called(capsys, "--switch", "sonic:leaf.json", "--html", "page")
+        assert Path("page").is_fifo()
+        assert os.read(reader, 64).startswith(b"<!")
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x"])
+def test_a_switch_needs_a_name(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(folder, "leaf.json", WELL)
+    code, _, err = called(capsys, "--switch", f"{name}=sonic:leaf.json")
+    assert code == 2
+    assert "is no switch's name" in err
