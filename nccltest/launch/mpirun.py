@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nccltest.launch.job import MARK, Job
+from nccltest.launch.openmpi import tcp_parameters
 
 __all__ = ["Call", "call_of"]
 
@@ -45,19 +46,6 @@ def call_of(job: Job, agent: Sequence[str], *, root: bool, gpus: bool) -> Call:
     return Call(tuple(words), {**job.environment, **_parameters(job, agent, gpus)}, {"hosts": hostfile})
 
 
-_MOST_EAGER = 64 << 20
-_HEADER = 1024
-
-
-def _eager(size: int) -> dict[str, str]:
-    """Messages without a rendezvous: its acknowledgement waits in the same stream behind what the receiver is sending
-    itself, so that two ranks which send to each other would use one direction at a time, and half of the rate.
-    """
-    if size > _MOST_EAGER:
-        return {}  # each rank sets memory of this size aside
-    return {f"btl_tcp_{name}": str(size + _HEADER) for name in ("eager_limit", "rndv_eager_limit", "max_send_size")}
-
-
 def _parameters(job: Job, agent: Sequence[str], gpus: bool) -> dict[str, str]:
     launch = f"env {MARK}={job.id}"
     common = {"plm_rsh_no_tree_spawn": "1"}
@@ -80,13 +68,7 @@ def _parameters(job: Job, agent: Sequence[str], gpus: bool) -> dict[str, str]:
     if gpus:
         ompi |= {"btl_tcp_if_include": job.interface} if job.interface else {}
     else:
-        ompi |= {
-            "mpi_yield_when_idle": "1",
-            "coll_tuned_use_dynamic_rules": "1",
-            "coll_tuned_allreduce_algorithm": "4",  # ring
-            **_eager(max(job.sizes, default=0)),
-        }
-        ompi |= {"btl_tcp_if_include": ",".join(job.subnets)} if job.subnets else {}
+        ompi |= tcp_parameters(job)
     return {f"OMPI_MCA_{key}": value for key, value in ompi.items()} | {
         f"PRTE_MCA_{key}": value for key, value in prte.items()
     }

@@ -7,6 +7,7 @@ import math
 from conf.probe import Slurm
 from nccltest.launch.job import Job
 from nccltest.launch.mpirun import Call
+from nccltest.launch.openmpi import tcp_parameters
 
 __all__ = ["call_of", "cancel", "inside"]
 
@@ -29,9 +30,7 @@ def call_of(job: Job, slurm: Slurm, *, gpus: bool) -> Call:
         *_placed(slurm),
         *job.command,
     ]
-    own: dict[str, str] = {}
-    if not gpus and job.subnets:
-        own = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self", "OMPI_MCA_btl_tcp_if_include": ",".join(job.subnets)}
+    own = {} if gpus else {f"OMPI_MCA_{name}": value for name, value in tcp_parameters(job).items()}
     return Call(tuple(words), {**own, **job.environment}, {})
 
 

@@ -9,7 +9,7 @@ import time
 from nccltest import mpi_allreduce
 
 if __name__ == "__main__":
-    if os.environ.get("OMPI_COMM_WORLD_RANK") == "1":
+    if "1" in (os.environ.get("OMPI_COMM_WORLD_RANK"), os.environ.get("SLURM_PROCID")):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(600)
     mpi_allreduce.main()

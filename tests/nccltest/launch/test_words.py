@@ -111,7 +111,18 @@ def test_srun_names_nodes_tasks_time_and_partition() -> None:
         assert part in text
     assert call.words[-len(job().command) :] == job().command
     assert srun.cancel(job())[:3] == ("scancel", "--name", "roceway-probe-0123456789abcdef")
-    assert "--gpus-per-node" not in srun.call_of(job(), Slurm(), gpus=False).words
+    plain = srun.call_of(job(), Slurm(), gpus=False)
+    assert "--gpus-per-node" not in plain.words
+    # The stand-in is told the same by whomever it is started.
+    parts = ("btl", "pml", "coll_", "mpi_")
+    told = {
+        name
+        for name in mpirun.call_of(job(), ("ssh",), root=True, gpus=False).environment
+        if name.startswith("OMPI_MCA_")
+    }
+    assert {name for name in plain.environment if name.startswith("OMPI_MCA_")} == {
+        name for name in told if name.removeprefix("OMPI_MCA_").startswith(parts)
+    }
 
 
 def test_torchrun_is_one_quoted_line_a_node() -> None:
