@@ -264,3 +264,5 @@ def _unseen(wanted: NicWanted, seen: NicQos, driver: Adapter) -> Iterator[str]:
     shown = [name for name, lacks in lacking.items() if lacks]
     if shown:
         yield f"{seen.name}: {driver.name} does not show {', '.join(shown)}"
+    if wanted.tos is not None and seen.rdma is None and seen.function == "pf":
+        yield f"{seen.name} has no RDMA device: is the driver's RDMA half loaded (mlx5_ib, bnxt_re, irdma)?"

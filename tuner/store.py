@@ -24,12 +24,13 @@ from tuner.nic import Applied, HostQos
 from tuner.record import decode, encode
 from tuner.steps import Step, dump, load
 
-__all__ = ["KEEP", "STATE", "Journal", "Snapshot", "Store"]
+__all__ = ["KEEP", "STATE", "WAY_OUT", "Journal", "Snapshot", "Store"]
 
 STATE = "/var/lib/roceway"
 KEEP = 10
 _NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z(-[0-9]+)?")
 _MOST = 1 << 26
+WAY_OUT = "`roceway-tune rollback --forget` gives that run up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +78,14 @@ class Store:
 
     def journal(self) -> Journal | None:
         """The run that has not ended; None where there is none. HostError where its record is damaged."""
-        values = self._read("journal.json")
-        if values is None:
-            return None
+        path = os.path.join(self.folder, "journal.json")
         try:
+            values = self._read("journal.json")
+            if values is None:
+                return None
             return Journal(snapshot=values["snapshot"], boot_id=values["boot_id"], steps=load(values["steps"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise HostError("read", os.path.join(self.folder, "journal.json"), 0, f"damaged: {error}") from None
+            raise HostError("read", path, 0, f"damaged: {error}; {WAY_OUT}") from None
 
     def begin(self, host: HostQos, steps: Sequence[Step], name: str) -> Journal:
         """Write snapshot and journal down before the first change."""
@@ -133,11 +135,11 @@ class Store:
         """One snapshot. HostError where there is none of this name, or it is damaged."""
         if not _NAME.fullmatch(name):
             raise HostError("read", f"snapshot {name}", 2, "this is no snapshot's name")
-        values = self._read(f"snapshots/{name}.json")
-        if values is None:
-            kept = ", ".join(self.snapshots()) or "none"
-            raise HostError("read", f"snapshot {name}", 2, f"there is {kept}")
         try:
+            values = self._read(f"snapshots/{name}.json")
+            if values is None:
+                kept = ", ".join(self.snapshots()) or "none"
+                raise HostError("read", f"snapshot {name}", 2, f"there is {kept}")
             return Snapshot(name=name, host=HostQos.from_json(values["host"]), steps=load(values["steps"]))
         except (KeyError, TypeError, ValueError) as error:
             raise HostError("read", f"snapshot {name}", 0, f"damaged: {error}") from None
@@ -168,6 +170,7 @@ class Store:
             self.drop(name)
 
     def _read(self, name: str) -> Any:
+        """A file's JSON value; None where there is none. ValueError for what is no JSON."""
         path = os.path.join(self.folder, name)
         try:
             with open(path) as file:
@@ -176,8 +179,6 @@ class Store:
             return None
         except OSError as error:
             raise HostError("read", path, error.errno or 0) from error
-        except ValueError as error:
-            raise HostError("read", path, 0, f"damaged: {error}") from None
 
     def _write(self, name: str, values: Any) -> None:
         path = os.path.join(self.folder, name)

@@ -220,3 +220,46 @@ def test_metrics_never_replace_a_device(tmp_path: Path, capsys: pytest.CaptureFi
     assert run(TUNE, ["watch", "-f", "x.yaml", "--metrics", str(pipe)]) == 2
     assert f"--metrics: {pipe} is no file" in capsys.readouterr().err
     assert pipe.is_fifo()
+
+
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="rollback needs root")
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize(
+    ("journal", "said"),
+    [
+        ("{", "damaged: "),
+        ("[]", "damaged: "),
+        (
+            '{"snapshot": "x", "boot_id": "",'
+            ' "steps": [{"step": "SetMtu", "nic": "gone0", "seen": 1500, "wanted": 9000}]}',
+            "perhaps not as it was: gone0: MTU 1500 → 9000",
+        ),
+    ],
+)
+def test_a_run_that_cannot_be_undone_is_told_with_the_way_out_and_can_be_forgotten(
+    journal: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "tune"
+    folder.mkdir()
+    (folder / "journal.json").write_text(journal)
+    rollback = ["rollback", "--state-dir", str(tmp_path)]
+    assert run(TUNE, rollback) == 3
+    assert (folder / "journal.json").exists()
+    capsys.readouterr()
+    assert run(TUNE, [*rollback, "--forget"]) == 0
+    out = capsys.readouterr().out
+    assert said in out
+    assert "`roceway-tune verify` says" in out
+    assert not (folder / "journal.json").exists()
+    assert run(TUNE, [*rollback, "--forget"]) == 0
+    assert "nothing to forget" in capsys.readouterr().out
+
+
+@ROOT_ONLY
+def test_a_damaged_journal_names_the_way_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tune").mkdir()
+    (tmp_path / "tune/journal.json").write_text("{")
+    assert run(TUNE, ["rollback", "--state-dir", str(tmp_path)]) == 3
+    assert "`roceway-tune rollback --forget` gives that run up" in capsys.readouterr().err

@@ -367,3 +367,8 @@ def test_what_the_nic_does_not_show_of_it_is_said_and_not_set() -> None:
 def test_settings_of_nics_survive_the_record_of_what_was_applied() -> None:
     found = desired(fabric("{nics: {buffers: auto, maxRates: {rest: 1G}, dcqcn: {rp_gd: 12}}}"), "n0", NICS)
     assert HostWanted.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_a_card_without_an_rdma_device_is_said_to_have_none() -> None:
+    assert any("has no RDMA device: is the driver's RDMA half loaded" in each for each in one(mlx5(rdma=None)).unseen)
+    assert not any("RDMA device" in each for each in one(mlx5()).unseen)

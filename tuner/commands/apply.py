@@ -20,7 +20,7 @@ from tuner.nic import Applied
 from tuner.plan import NicPlan, plan
 from tuner.report import code_of, notes, plans_json
 from tuner.session import Look, Tell, look, need_root, read, seconds, state_option, stored, teller, terminable
-from tuner.store import Store
+from tuner.store import WAY_OUT, Store
 from tuner.verdict import of_plans, write
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _apply(options: argparse.Namespace, fabric: Fabric, store: Store, doors: Doo
     here = look(fabric, options.node, doors, store)
     left = recover(store, hands, here.seen.boot_id, tell)
     if left:
-        raise HostError("undo", "an earlier run", 0, "; ".join(str(error) for error in left))
+        raise HostError("undo", "an earlier run", 0, f"{'; '.join(str(error) for error in left)}; {WAY_OUT}")
     if reveal(doors, here.seen) or left is not None:
         here = look(fabric, options.node, doors, store)
     plans = plan(here.wanted, here.seen, in_use=options.in_use)

@@ -17,7 +17,7 @@ from tuner.gather import Doors, gather
 from tuner.hands import Hands
 from tuner.session import Tell, need_root, seconds, state_option, stored, teller, terminable
 from tuner.steps import Step
-from tuner.store import Snapshot, Store
+from tuner.store import WAY_OUT, Snapshot, Store
 
 _ABOUT = """
 Without a name: first whatever a killed run left behind, else the newest snapshot. With one, everything since that
@@ -34,6 +34,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("snapshot", nargs="?", help="a name that --list prints")
     parser.add_argument("--list", action="store_true", help="the snapshots there are, with what each run did")
     parser.add_argument("--in-use", action="store_true", help="also change rails that a pod has")
+    parser.add_argument(
+        "--forget", action="store_true", help="give up a run that was cut off and cannot be undone: its NIC is gone"
+    )
     parser.add_argument("--wait", type=seconds, default=0.0, metavar="S", help="wait for another run to end")
     state_option(parser)
     json_option(parser)
@@ -46,6 +49,9 @@ def run(options: argparse.Namespace) -> int:
     if options.list:
         return _list(options, store)
     tell = teller(options)
+    if options.forget:
+        with store.held(options.wait):
+            return _forget(options, store, tell)
     with terminable(), store.held(options.wait), Doors() as doors:
         return _rollback(options, store, doors, tell)
 
@@ -65,10 +71,32 @@ def _list(options: argparse.Namespace, store: Store) -> int:
     return DONE
 
 
+def _forget(options: argparse.Namespace, store: Store, tell: Tell) -> int:
+    """Drop the journal, saying what is not undone then: all that it names, or that it cannot be read."""
+    try:
+        journal = store.journal()
+        lost = None if journal is None else [f"perhaps not as it was: {step}" for step in journal.steps]
+    except HostError as error:
+        lost = [str(error)]
+    if lost is None:
+        tell("there is nothing to forget: no unfinished run")
+        lost = []
+    for sentence in lost:
+        tell(f"  {sentence}")
+    store.end()
+    if lost:
+        tell("forgotten: `roceway-tune verify` says what is not as fabric.yaml wants it, `apply` makes it so")
+    if options.json:
+        print(json.dumps({"done": [], "not_put_back": lost, "skipped": []}, indent=2))
+    return DONE
+
+
 def _rollback(options: argparse.Namespace, store: Store, doors: Doors, tell: Tell) -> int:
     hands = Hands(doors)
     boot_id = gather(doors, [], in_use=False).boot_id
     left = recover(store, hands, boot_id, tell)
+    if left:
+        tell(WAY_OUT)
     if left or (left is not None and options.snapshot is None):
         return _conclude(options, [], left, ())
     chain = _chain(store, options.snapshot)
