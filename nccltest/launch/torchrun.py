@@ -28,11 +28,17 @@ def _line(job: Job, place: int, port: int) -> str:
 
 
 def words(job: Job, place: str, endpoint: str, python: str = sys.executable) -> tuple[str, ...]:
-    """What one node runs. ``place``: its number, ``endpoint``: where the nodes meet."""
-    program = job.command[1:] if job.command[0] == sys.executable else ("--no-python", *job.command)
+    """What one node runs. ``place``: its number, ``endpoint``: where the nodes meet.
+
+    The first node holds the meeting because of its number: by torch's other way (c10d) it would have to find its own
+    host name in ``endpoint``, and a pod's is not the name by which others reach it. Options are spelled as torch from 1.9 on
+    understands them; hyphens came with 2.0.
+    """
+    program = job.command[1:] if job.command[0] == sys.executable else ("--no_python", *job.command)
+    host, _, port = endpoint.rpartition(":")
     return (
-        *(python, "-m", "torch.distributed.run", "--nnodes", str(len(job.nodes)), "--node-rank", place),
-        *("--nproc-per-node", str(job.ranks_per_node), "--rdzv-id", job.id, "--rdzv-backend", "c10d"),
-        *("--rdzv-endpoint", endpoint, "--rdzv-conf", f"join_timeout={_JOIN}", "--max-restarts", "0"),
+        *(python, "-m", "torch.distributed.run", "--nnodes", str(len(job.nodes)), "--node_rank", place),
+        *("--nproc_per_node", str(job.ranks_per_node), "--rdzv_id", job.id, "--rdzv_backend", "static"),
+        *("--master_addr", host, "--master_port", port, "--rdzv_conf", f"timeout={_JOIN}", "--max_restarts", "0"),
         *program,
     )

@@ -132,11 +132,13 @@ def test_torchrun_is_one_quoted_line_a_node() -> None:
     words = shlex.split(calls[1].words[2])
     assert words[:2] == ["exec", "env"]
     assert "ODD=it's; rm -rf /" in words
-    assert words[words.index("--node-rank") + 1] == "1"
-    assert words[words.index("--rdzv-endpoint") + 1] == "gpu-001:29401"
+    assert words[words.index("--node_rank") + 1] == "1"
+    assert words[words.index("--master_addr") + 1] == "gpu-001"
+    assert words[words.index("--master_port") + 1] == "29401"
+    assert words[words.index("--rdzv_backend") + 1] == "static", "the first holds the meeting, whatever its host name"
     assert words[-len(made.command) + 1 :] == list(made.command[1:])
     other = job(command=("all_reduce_perf",))
-    assert "--no-python" in shlex.split(torchrun.calls_of(other, ("ssh",), 1)[0].words[2])
+    assert "--no_python" in shlex.split(torchrun.calls_of(other, ("ssh",), 1)[0].words[2])
 
 
 def test_a_sweep_takes_nothing_but_an_id() -> None:
