@@ -323,6 +323,8 @@ class Port:
     dcbx: Literal["ieee", "cee", "off"] | None = None
     dcbx_peer: bool | None = None
     """A DCBX peer is heard."""
+    vlans: frozenset[str] | None = None
+    """VLANs in which it bridges, by itself or in a bundle; empty: a routed port."""
     counters: Counters | None = None
     places: Mapping[str, str] = field(default_factory=lambda: _EMPTY, repr=False, compare=False)
     """Field → where the source has it, ``{port}`` standing for the port's name; shared by all ports of a switch."""

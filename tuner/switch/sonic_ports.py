@@ -10,6 +10,7 @@ from tuner.switch.sonic_buffers import Buffers, read_cables
 from tuner.switch.sonic_counters import read_counters
 from tuner.switch.sonic_qos import MAP_TABLES, Binding, Qos, checked, read_queues
 from tuner.switch.sonic_tables import Row, Tables
+from tuner.switch.sonic_vlans import read_vlans
 from tuner.switch.text import AMBIGUOUS, Reading, printable, shown
 from tuner.switch.words import mac_or_name
 
@@ -51,7 +52,7 @@ def read_ports(
     names = dict.fromkeys([*rows, *(bindings or {}), *(queues or {}), *(buffers.groups or {}), *lengths, *counters])
     names.pop("global", None)
     places, default = _places(tables), bindings.get("global") if bindings else None
-    dogs = _watchdogs(tables, bindings, reading)
+    dogs, vlans = _watchdogs(tables, bindings, reading), read_vlans(tables)
     running = tables.rows("PORT_TABLE") or {}
     found: dict[str, Port] = {}
     for port in names:
@@ -71,6 +72,7 @@ def read_ports(
             queues=_queues(port, queues, buffers),
             queue_default=None if queues is None else _NO_ROW,
             groups=None if buffers.groups is None else buffers.groups.get(port, _NONE),
+            vlans=None if vlans is None else vlans.get(port, _ROUTED),
             counters=counters.get(port),
             places=places,
         )
@@ -79,6 +81,7 @@ def read_ports(
 
 _NO_ROW = Queue(ecn=NO_ECN)
 _NONE: Mapping[int, PriorityGroup] = {}
+_ROUTED: frozenset[str] = frozenset()
 
 
 def _places(tables: Tables) -> Mapping[str, str]:

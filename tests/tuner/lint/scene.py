@@ -185,6 +185,7 @@ def port(name: str, cable: float, neighbour: tuple[str, str]) -> Port:
         groups={3: PriorityGroup(PROFILE)},
         dcbx="ieee",
         dcbx_peer=True,
+        vlans=frozenset(),
         counters=model.Counters(
             pfc_rx=dict.fromkeys(range(8), 0),
             pfc_tx=dict.fromkeys(range(8), 0),

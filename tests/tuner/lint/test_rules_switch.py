@@ -110,6 +110,17 @@ def alone(scene: Scene) -> Scene:
     return scene
 
 
+def bridged(*ports: str) -> Change:
+    """Ports of leaf-r0 in one VLAN."""
+
+    def change(scene: Scene) -> Scene:
+        for name in ports:
+            scene.port("leaf-r0", name, vlans=frozenset({"Vlan10"}))
+        return scene
+
+    return change
+
+
 POSITIVE = [
     Positive(
         "S01", lambda scene: scene.ports(**UNMAPPED), "leaf-r0 PORT_QOS_MAP", "2 maps are defined, no port binds one"
@@ -214,6 +225,13 @@ POSITIVE = [
         a_second_leaf_trunk,
         "leaf-r0 Ethernet12 (leaf-r1:Ethernet12)",
         "PFC 3 on a link between two switches of role leaf",
+    ),
+    Positive(
+        "S15",
+        bridged("Ethernet0", "Ethernet4", "Ethernet8"),
+        "leaf-r0 VLAN_MEMBER|Vlan10",
+        "Vlan10 bridges 3 ports with PFC beside lossless uplinks",
+        "medium",
     ),
     Positive("S16", marks(kmin=100_000), "leaf-r0 WRED_PROFILE|ROCE", "Kmin is 100000, wanted 1048576 B"),
     Positive(
@@ -339,6 +357,21 @@ NEGATIVE = [
     Negative("S06", "equal thresholds are S08", marks(kmin=2 << 20)),
     Negative("S06", "a lossy queue needs none", one(queues=queue(0, ecn=NO_ECN))),
     Negative("S07", "Kmin at the threshold", profile(dynamic_th=None, static_th=1 << 20)),
+    Negative("S15", "two ports: nobody to flood to", bridged("Ethernet0", "Ethernet4")),
+    Negative(
+        "S15",
+        "a single switch: no circle",
+        lambda scene: bridged("Ethernet0", "Ethernet4", "Ethernet8")(
+            scene.port("leaf-r0", "Ethernet8", pfc=frozenset(), pfc_oper=frozenset())
+        ),
+    ),
+    Negative(
+        "S15",
+        "lossy ports in a VLAN",
+        lambda scene: bridged("Ethernet0", "Ethernet4", "Ethernet8")(
+            scene.port("leaf-r0", "Ethernet4", pfc=frozenset(), pfc_oper=frozenset())
+        ),
+    ),
     Negative("S16", "kilobytes of 1000 and of 1024 bytes", marks(kmin=1_024_000, kmax=2_048_000, pmax=5.1)),
     Negative("S16", "no ECN where it is wanted is S06", one(queues=queue(3, ecn=NO_ECN))),
     Negative(
@@ -432,8 +465,8 @@ UNKNOWN = [
     Unknown("S13", both(one(pfc_oper=None), leaf(operational=None)), "what runs on the switch"),
     Unknown(
         "S15",
-        lambda scene: scene,
-        "whether the switch floods unknown MAC addresses in a lossless class (no source tells)",
+        lambda scene: scene.ports(vlans=None),
+        "VLANs of the switch's ports (whether it floods unknown MAC addresses)",
     ),
     Unknown("T01", alone, "configuration of the switch at either end"),
     Unknown("T01", lambda scene: scene.port("spine-0", "Ethernet0", trust=None), "trust of an inter-switch link"),

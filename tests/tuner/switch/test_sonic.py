@@ -261,3 +261,25 @@ def test_findings_tell_the_table_the_key_and_the_field() -> None:
         "DSCP_TO_TC_MAP|AZURE": "64 is not a number from 0 to 63",
         "CABLE_LENGTH|AZURE.Ethernet0": "five is not a length such as 5m",
     }
+
+
+def vlans(**tables: object) -> dict[str, frozenset[str] | None]:
+    """VLANs of the ports of a small configuration."""
+    ports = {name: {"speed": "400000"} for name in ("Ethernet0", "Ethernet4", "Ethernet8")}
+    document = {"PORT": ports, "PORT_QOS_MAP": {name: {"pfc_enable": "3"} for name in ports}, **tables}
+    switch = read("sonic", "leaf", {"config_db.json": json.dumps(document).encode()})
+    return {name: port.vlans for name, port in switch.ports.items()}
+
+
+def test_ports_bridge_by_themselves_or_in_a_bundle_or_not_at_all() -> None:
+    member = {"tagging_mode": "untagged"}
+    assert vlans(
+        VLAN_MEMBER={"Vlan10|Ethernet0": member, "Vlan20|Ethernet0": member, "Vlan10|PortChannel1": member},
+        PORTCHANNEL_MEMBER={"PortChannel1|Ethernet4": {}},
+    ) == {"Ethernet0": {"Vlan10", "Vlan20"}, "Ethernet4": {"Vlan10"}, "Ethernet8": frozenset()}
+
+
+def test_routed_ports_are_in_no_vlan_and_a_file_of_qos_does_not_tell() -> None:
+    assert set(vlans(INTERFACE={"Ethernet0": {}, "Ethernet0|10.0.0.1/31": {}}).values()) == {frozenset()}
+    assert set(vlans().values()) == {None}
+    assert set(vlans(VLAN_MEMBER={"|": {}, "Vlan10": {}, "|Ethernet0": {}}).values()) == {frozenset()}

@@ -16,6 +16,11 @@ __all__ = ["RULES"]
 
 _NO_SWITCH = Missing("configuration of the switch at either end")
 _L2 = 18
+_FLOODED = 3
+_FORGET = (
+    "MAC entries that outlive ARP entries (SWITCH|switch fdb_aging_time above the ARP timeout), or a routed port for"
+    " each host (addressing: routed)"
+)
 _BOUNCED = frozenset({2, 6})
 """Priorities that SONiC adds on uplinks of dual-ToR racks, for traffic that bounces back (PCBB)."""
 
@@ -33,7 +38,7 @@ _BOUNCED = frozenset({2, 6})
 )
 def circle(at: TrunkAt | SwitchAt) -> Verdict:
     if isinstance(at, SwitchAt):
-        yield Missing("whether the switch floods unknown MAC addresses in a lossless class (no source tells)")
+        yield from _flooding(at)
     elif at.one is None or at.other is None:
         yield _NO_SWITCH
     elif at.one.switch.role is not None and at.one.switch.role == at.other.switch.role:
@@ -44,6 +49,32 @@ def circle(at: TrunkAt | SwitchAt) -> Verdict:
             evidence = f"PFC {numbers(one & other)} on a link between two switches of role {at.one.switch.role}"
             fix = remedy.pfc(at.one.switch, at.one.port, [])
             yield Hit(at.where, evidence, fix, platform=at.one.switch.platform)
+
+
+def _flooding(at: SwitchAt) -> Verdict:
+    """Bridged lossless ports beside lossless uplinks: a packet for a MAC address that was forgotten goes to all of
+    them, and their pauses meet those from above. Below three ports there is nobody to flood to, without uplinks no
+    circle."""
+    told = [port for port in at.ports if port.port.vlans is not None]
+    lossless = [port for port in told if pfc_now(port.port)]
+    if not told:
+        yield Missing("VLANs of the switch's ports (whether it floods unknown MAC addresses)")
+        return
+    if all(pfc_now(port.port) is None for port in told):
+        yield Missing("which priorities of the port have PFC")
+    if not any(port.facing == "switch" or (not port.facing and not port.port.vlans) for port in lossless):
+        return
+    bridged: dict[str, list[PortAt]] = {}
+    for port in lossless:
+        for vlan in port.port.vlans or ():
+            bridged.setdefault(vlan, []).append(port)
+    for vlan, ports in sorted(bridged.items()):
+        if len(ports) >= _FLOODED:
+            evidence = (
+                f"{vlan} bridges {len(ports)} ports with PFC beside lossless uplinks: what is for a MAC address that"
+                " the switch has forgotten floods them all, losslessly"
+            )
+            yield Hit(at.at(f"VLAN_MEMBER|{vlan}"), evidence, _FORGET, Severity.MEDIUM, at.switch.platform)
 
 
 @rule(
