@@ -132,7 +132,7 @@ def _slower(at: NicAt, pci: Pci) -> Verdict:
     why="Linux answers ARP for any of its addresses on any port. With two rails in a subnet, peers learn one MAC for"
     " both: all traffic runs over one NIC, or is dropped by strict reverse-path filtering.",
     source="Linux Documentation/networking/ip-sysctl.rst: arp_ignore, arp_announce, rp_filter",
-    fix="arp_ignore=1, arp_announce=2, rp_filter=2 on the rails, or a subnet for each rail.",
+    fix="arp_ignore=1, arp_announce=2, rp_filter=2 on the rails (nics.sysctls in fabric.yaml), or a subnet for each.",
 )
 def same_subnet(at: HostAt) -> Verdict:
     subnets: dict[object, list[NicAt]] = {}

@@ -15,6 +15,7 @@ __all__ = ["RULES"]
 _CELL = 128  # bytes; mlx5 port_buffer.c, MLX5E_BUFFER_CELL_SHIFT
 _NO_APPS = Missing("the DSCP map (IEEE APP table) of the NIC")
 _NO_PFC = Missing("PFC of the NIC")
+_AUTO = "in fabric.yaml: nics: {buffers: auto}"
 
 
 @rule(
@@ -25,7 +26,8 @@ _NO_PFC = Missing("PFC of the NIC")
     why="What is in flight when the NIC says pause must fit behind the threshold. In a buffer shared with a lossy"
     " priority, or smaller than xoff + MTU + a cell, it does not, and a lossless class drops.",
     source="Linux drivers/net/ethernet/mellanox/mlx5/core/en/port_buffer.c",
-    fix="Give the lossless priority a buffer of its own, of the size that `roceway-tune headroom --model mlx5` says.",
+    fix="`nics: {buffers: auto}` in fabric.yaml, and `roceway-tune apply`: a buffer of its own for the lossless"
+    " priority, of the size that `roceway-tune headroom --model mlx5` says at least.",
 )
 def buffer(at: NicAt) -> Verdict:
     if at.nic.buffer is None:
@@ -43,7 +45,7 @@ def _shared(at: NicAt, buffer: Buffer, priority: int, lossless: tuple[int, ...])
     others = [each for each in range(8) if buffer.prio_buffer[each] == own and each not in lossless]
     if others:
         evidence = f"lossless priority {priority} shares receive buffer {own} with lossy priority {numbers(others)}"
-        yield Hit(at.place, evidence, apply(at, f"buffer of priority {priority}"))
+        yield Hit(at.place, evidence, f"{_AUTO}; {apply(at, f'buffer of priority {priority}')}")
 
 
 def _size(at: NicAt, buffer: Buffer, priority: int) -> Verdict:
@@ -56,7 +58,7 @@ def _size(at: NicAt, buffer: Buffer, priority: int) -> Verdict:
     size = buffer.size[buffer.prio_buffer[priority]]
     if size < need:
         evidence = f"buffer of lossless priority {priority} has {size} B; xoff + MTU + cell is {need} B"
-        yield Hit(at.place, evidence, apply(at, f"buffer of priority {priority}: at least {need} B"))
+        yield Hit(at.place, evidence, f"{_AUTO}; {apply(at, f'buffer of priority {priority}: at least {need} B')}")
 
 
 @cache
