@@ -29,7 +29,7 @@ from tuner.steps import (
     settings,
 )
 
-__all__ = ["NicPlan", "candidates", "plan", "plan_nic", "unbound", "whole_map"]
+__all__ = ["NicPlan", "absent", "candidates", "plan", "plan_nic", "unbound", "whole_map"]
 
 _OURS = Dcbx(host=True, ieee=True)
 _DCB_KINDS = frozenset({"dcbx", "ets", "maxrate", "apps", "trust", "pfc", "buffer"})
@@ -73,6 +73,12 @@ def plan(wanted: HostWanted, seen: HostQos, *, in_use: bool = False) -> tuple[Ni
             )
         plans.append(found)
     return tuple(plans)
+
+
+def absent(wanted: HostWanted, seen: HostQos) -> tuple[str, ...]:
+    """The NICs that are wanted and have no network device, be it that no driver is bound to them."""
+    found = ((one.nic, seen.nic(one.rail) or seen.nic(one.nic)) for one in wanted.nics)
+    return tuple(name for name, nic in found if nic is None or unbound(nic))
 
 
 def unbound(nic: NicQos) -> bool:

@@ -65,6 +65,11 @@ def test_nics_are_tuned_when_the_kubelet_starts(answer: Answer) -> None:
     assert not [finding for nic in json.loads(answer("verify.json"))["nics"] for finding in nic["findings"]]
 
 
+def test_a_nic_whose_driver_loads_late_is_waited_for(answer: Answer) -> None:
+    assert "waiting up to 30 s for sim4" in answer("applied.log")
+    assert "done: sim4: PFC off" in answer("applied.log")
+
+
 def test_the_watch_runs_in_its_sandbox_and_puts_drift_right(answer: Answer) -> None:
     assert state(answer("watching"))["ActiveState"] == "active"
     assert ".service" not in answer("watching"), "a unit failed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -263,3 +264,29 @@ def test_a_damaged_journal_names_the_way_out(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "tune/journal.json").write_text("{")
     assert run(TUNE, ["rollback", "--state-dir", str(tmp_path)]) == 3
     assert "`roceway-tune rollback --forget` gives that run up" in capsys.readouterr().err
+
+
+@ROOT_ONLY
+def test_apply_waits_for_a_nic_that_is_not_there_and_not_longer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fabric.yaml"
+    path.write_text(fabric(rails="{rail0: nosuch0, rail1: nosuch1}").model_dump_json(by_alias=True, exclude_none=True))
+    words = ["apply", "-f", str(path), "--node", "n0", "--state-dir", str(tmp_path / "state")]
+    before = time.monotonic()
+    assert run(TUNE, [*words, "--appear", "1"]) == 3
+    assert 1 <= time.monotonic() - before < 20
+    out = capsys.readouterr().out
+    assert "waiting up to 1 s for nosuch0, nosuch1" in out
+    assert "there is no NIC nosuch0 here" in out
+    assert run(TUNE, words) == 3
+    assert "waiting" not in capsys.readouterr().out
+
+
+@ROOT_ONLY
+def test_apply_does_not_wait_for_a_host_that_is_not_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "fabric.yaml"
+    path.write_text(fabric().model_dump_json(by_alias=True, exclude_none=True))
+    before = time.monotonic()
+    assert run(TUNE, ["apply", "-f", str(path), "--node", "x", "--state-dir", str(tmp_path), "--appear", "30"]) == 2
+    assert time.monotonic() - before < 10

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from conf.errors import ConfigError
 from host.errors import HostError
 from tuner.apply import Outcome, applied_record, recover, reveal
 from tuner.apply import run as run_steps
@@ -17,7 +19,7 @@ from tuner.exits import DONE, FOUND, REFUSED
 from tuner.gather import Doors
 from tuner.hands import Hands
 from tuner.nic import Applied
-from tuner.plan import NicPlan, plan
+from tuner.plan import NicPlan, absent, plan
 from tuner.report import code_of, notes, plans_json
 from tuner.session import Look, Tell, look, need_root, read, seconds, state_option, stored, teller, terminable
 from tuner.store import WAY_OUT, Store
@@ -34,12 +36,17 @@ Rails that a pod has are left alone. A second run finds nothing to do and writes
 Exit 0: the host is what fabric.yaml says. 1: some rails were left alone. 3: refused, everything was put back.
 """
 
+_POLL = 0.5
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.epilog = f"{_ABOUT}\n{parser.epilog}"
     fabric_options(parser)
     parser.add_argument("--in-use", action="store_true", help="also change rails that a pod has; PFC drops its link")
+    parser.add_argument(
+        "--appear", type=seconds, default=0.0, metavar="S", help="wait for NICs that are not there yet, as after a boot"
+    )
     parser.add_argument("--wait", type=seconds, default=0.0, metavar="S", help="wait for another run to end")
     state_option(parser)
     json_option(parser)
@@ -55,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _apply(options: argparse.Namespace, fabric: Fabric, store: Store, doors: Doors, tell: Tell) -> int:
     hands = Hands(doors)
-    here = look(fabric, options.node, doors, store)
+    here = _appeared(options, fabric, store, doors, tell)
     left = recover(store, hands, here.seen.boot_id, tell)
     if left:
         raise HostError("undo", "an earlier run", 0, f"{'; '.join(str(error) for error in left)}; {WAY_OUT}")
@@ -70,6 +77,29 @@ def _apply(options: argparse.Namespace, fabric: Fabric, store: Store, doors: Doo
     if steps:
         here = look(fabric, options.node, doors, store)
     return _conclude(options, here, plans, outcome, store)
+
+
+def _appeared(options: argparse.Namespace, fabric: Fabric, store: Store, doors: Doors, tell: Tell) -> Look:
+    """A look at the host, once all its rails' NICs are there or --appear is over: drivers are still loading."""
+    from conf.node import node  # pydantic: see tuner.session
+
+    node(fabric, options.node)  # nobody waits for a host that fabric.yaml does not know
+    deadline, said = time.monotonic() + options.appear, False
+    while True:
+        late = time.monotonic() >= deadline
+        try:
+            here = look(fabric, options.node, doors, store)
+            missing = absent(here.wanted, here.seen)
+        except ConfigError:  # rails: auto, and there are fewer NICs than rails
+            if late:
+                raise
+            missing = ("the rails' NICs",)
+        if late or not missing:
+            return here
+        if not said:
+            tell(f"waiting up to {options.appear:g} s for {', '.join(missing)}")
+            said = True
+        time.sleep(_POLL)
 
 
 def _conclude(

@@ -25,9 +25,16 @@ Environment=PATH=$1
 TimeoutStartSec=600
 ExecStart=/bin/sh /run/lab/questions
 UNIT
+late=$(basename "$(readlink -f /sys/class/net/sim4/device)")
+echo "$late" >/sys/bus/pci/drivers/simroce/unbind  # its driver loads late
+cat >$units/late.service <<UNIT
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -c 'until journalctl -b -o cat -u roceway-tune | grep -q waiting; do sleep 0.5; done; echo $late >/sys/bus/pci/drivers/simroce/bind'
+UNIT
 cat >$units/lab.target <<UNIT
 [Unit]
 Requires=basic.target
 After=basic.target
-Wants=network.target kubelet.service roceway-tune.service roceway-tune-watch.service questions.service
+Wants=network.target late.service kubelet.service roceway-tune.service roceway-tune-watch.service questions.service
 UNIT

@@ -9,6 +9,7 @@ mended() { off 4 && on 3; }
 
 until_true test -s /var/lib/roceway/verify.json
 { state roceway-tune; } >applied
+journalctl -b --no-pager -o cat -u roceway-tune >applied.log
 { state roceway-tune-watch; systemctl --failed --no-legend; } >watching
 cp /var/lib/roceway/verify.json verify.json
 
