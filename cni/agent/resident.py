@@ -88,6 +88,7 @@ class Agent:
             "uptime_s": round(time.time() - self._born),
             "socket": self._setting.socket,
             "state_dir": self._setting.state_dir,
+            "conf_dir": self._setting.options.get("conf_dir") or "",
             "node": self._setting.node,
             "workers": len(self._crew.workers),
             "workers_lost": self._crew.lost,

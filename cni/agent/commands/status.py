@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--state-dir", metavar="DIR", help=f"the plugin's (default: the agent's, else {DEFAULT_STATE_DIR})"
     )
     parser.add_argument(
-        "--conf-dir", default=_CONF_DIR, metavar="DIR", help="where this node's CNI configuration is (%(default)s)"
+        "--conf-dir", metavar="DIR", help=f"of this node's CNI configuration (default: the agent's, else {_CONF_DIR})"
     )
     fabric_options(parser, required=False)
     json_option(parser)
@@ -65,7 +65,8 @@ def _node(options: argparse.Namespace, told: dict[str, Any]) -> dict[str, Any]:
     from cni.agent.noderails import NodeRails
     from cni.agent.nodestatus import node
 
-    rails = NodeRails(options.conf_dir, str(options.fabric or ""), options.node)
+    folder = options.conf_dir or told.get("conf_dir") or _CONF_DIR
+    rails = NodeRails(folder, str(options.fabric or ""), options.node)
     try:
         return node(rails, options.state_dir or told.get("state_dir") or DEFAULT_STATE_DIR)
     except (ConfigError, HostError) as error:

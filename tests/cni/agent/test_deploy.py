@@ -138,6 +138,21 @@ def test_mounts_and_volumes_fit(pod: Any) -> None:
         assert host == path or path == f"/host{host}" or "hostPath" not in volume
 
 
+def test_the_lines_that_may_be_switched_on_are_yaml_in_their_places() -> None:
+    text = MANIFEST.read_text()
+    switched = next(each for each in yaml.safe_load_all(text.replace("#+", "")) if each["kind"] == "DaemonSet")
+    client: Any = ApiClient()
+    known = client.sanitize_for_serialization(
+        client.deserialize(json.dumps(switched), "V1DaemonSet", "application/json")
+    )
+    assert known == switched
+    pod = switched["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert (pod["hostPID"], pod["runtimeClassName"]) == (True, "nvidia")
+    assert "SYS_PTRACE" in container["securityContext"]["capabilities"]["add"]
+    assert {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"} in container["env"]
+
+
 def test_the_probes_ask_the_agent_itself(pod: Any) -> None:
     (agent,) = pod["containers"]
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
