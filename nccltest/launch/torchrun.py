@@ -31,8 +31,8 @@ def words(job: Job, place: str, endpoint: str, python: str = sys.executable) -> 
     """What one node runs. ``place``: its number, ``endpoint``: where the nodes meet.
 
     The first node holds the meeting because of its number: by torch's other way (c10d) it would have to find its own
-    host name in ``endpoint``, and a pod's is not the name by which others reach it. Options are spelled as torch from 1.9 on
-    understands them; hyphens came with 2.0.
+    host name in ``endpoint``, and a pod's is not the name by which others reach it. Options are spelled as torch from
+    1.9 on understands them; hyphens came with 2.0.
     """
     program = job.command[1:] if job.command[0] == sys.executable else ("--no_python", *job.command)
     host, _, port = endpoint.rpartition(":")
