@@ -135,7 +135,12 @@ def _images(cache: Path) -> None:
             layers = [*layers, base] if layers else [base, libraries, own]
             target = cache / f"images/{name}.tar"
             if not target.exists() or target.stat().st_mtime < max(path.stat().st_mtime for path in layers):
-                image(target, f"docker.io/library/{name}:0.1.0", layers, {"Env": [_PATH], "Cmd": ["/bin/sh"]})
+                image(
+                    target,
+                    f"docker.io/library/{name}:0.1.0",
+                    layers,
+                    {"Env": [_PATH], "Cmd": ["/bin/sh"]},
+                )
 
 
 _PATH = "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"

@@ -108,9 +108,10 @@ class Cluster:
         until(f"{node.name} is ready", lambda: self.is_ready(node.name), 60)
 
     def wait_ready(self) -> None:
-        """Every node says that it is."""
+        """Every node says that it is, and no program has ended. AssertionError with the log of one that has."""
         for node in self.nodes:
             until(f"{node.name} is ready", partial(self.is_ready, node.name), 60)
+            node.check_programs()
 
     def is_ready(self, node: str) -> bool:
         """Whether the API server thinks so."""

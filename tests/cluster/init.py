@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 _TUNABLES = {
@@ -49,7 +48,7 @@ def _make_private(scratch: Path) -> None:
         kept.mkdir(exist_ok=True)
         os.makedirs(place, exist_ok=True)
         _mount("--bind", str(kept), place)
-    for name, value in {**_TUNABLES, "kernel/random/boot_id": str(uuid.uuid4())}.items():  # every boot is another
+    for name, value in _TUNABLES.items():
         told = scratch / "tunables" / name
         told.parent.mkdir(parents=True, exist_ok=True)
         told.write_text(f"{value}\n")

@@ -127,6 +127,11 @@ class Node:
         program.wait(60)
         del self._programs[name]
 
+    def check_programs(self) -> None:
+        """AssertionError with the log of one that has ended by itself."""
+        for name, program in self._programs.items():
+            assert program.poll() is None, f"{name} of {self.name} has ended:\n{self.log(name).read_text()[-2000:]}"
+
     def pid_of(self, name: str) -> int:
         """As this machine numbers it."""
         return _child(self._programs[name].pid)

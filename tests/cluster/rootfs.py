@@ -59,6 +59,13 @@ def debian(archives: Sequence[Path], root: Path) -> None:
     for name in ("root", "tmp", "proc", "sys", "dev", "run", "etc"):
         (root / name).mkdir(exist_ok=True)
     sh("ldconfig", "-r", str(root))
+    _mend_torch(root)
+
+
+def _mend_torch(root: Path) -> None:
+    """Debian 12 has torch 1.13 with Python 3.11, where going through a Flag leaves NONE out: torchrun fails."""
+    for path in root.glob("usr/lib/python3/dist-packages/torch/distributed/elastic/multiprocessing/api.py"):
+        path.write_text(path.read_text().replace("for s in Std:", "for s in (Std.NONE, *Std):"))
 
 
 _HOME = "opt/roceway"
@@ -87,6 +94,10 @@ def own(root: Path) -> None:
         (wheel,) = Path(folder).glob("*.whl")
         shutil.unpack_archive(wheel, packages, "zip")
     (packages / "cni/shim/roceway-cni").chmod(0o755)
+    # What `python3 -m nccltest.…` needs in a probe's pods; torch there must not meet roceway's numpy.
+    (root / "usr/lib/python3/dist-packages").mkdir(parents=True)
+    for name in ("nccltest", "conf", "host", "tuner"):
+        (root / "usr/lib/python3/dist-packages" / name).symlink_to(f"/{_PACKAGES}/{name}")
     (root / "usr/local/bin").mkdir(parents=True)
     for name, module in _PROGRAMS.items():
         program = root / "usr/local/bin" / name

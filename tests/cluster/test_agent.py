@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,10 @@ def allocatable(cluster: Cluster, node: Node) -> int:
     return int(cluster.get("node", node.name)["status"]["allocatable"].get("roceway.io/rail", "0"))
 
 
+def has_four(cluster: Cluster, node: Node) -> bool:
+    return allocatable(cluster, node) == 4
+
+
 @pytest.fixture(scope="module")
 def node(cluster: Cluster) -> Iterator[Node]:
     """The node without the control plane, with plugin and agent; as it was afterwards."""
@@ -67,14 +72,14 @@ def agent(node: Node) -> Node:
 
 
 def test_the_kubelet_counts_the_rails(cluster: Cluster, agent: Node) -> None:
-    until("four rails are allocatable", lambda: allocatable(cluster, agent) == 4, 20)
+    until("four rails are allocatable", partial(has_four, cluster, agent), 20)
     until("both doors to the kubelet are well", lambda: not any(status(agent)["parts"][name] for name in DOORS), 10)
 
 
 def test_a_pod_has_exactly_the_rails_that_the_kubelet_gave_it_and_their_run_directory(
     cluster: Cluster, agent: Node
 ) -> None:
-    until("four rails are allocatable", lambda: allocatable(cluster, agent) == 4, 20)
+    until("four rails are allocatable", partial(has_four, cluster, agent), 20)
     cluster.apply(pod("two", agent, rails=2), pod("plain", agent))
     running(cluster, "two", "plain")
     (mine,) = [each for each in state(agent)["attachments"] if each["pod"] == "default/two"]
@@ -96,7 +101,7 @@ def test_a_pod_has_exactly_the_rails_that_the_kubelet_gave_it_and_their_run_dire
 
 
 def test_a_pod_that_no_rail_is_left_for_waits_and_gets_those_that_come_free(cluster: Cluster, agent: Node) -> None:
-    until("four rails are allocatable", lambda: allocatable(cluster, agent) == 4, 20)
+    until("four rails are allocatable", partial(has_four, cluster, agent), 20)
     cluster.apply(pod("first", agent, rails=3))
     running(cluster, "first")
     second = pod("second", agent, rails=2)
@@ -137,7 +142,7 @@ def test_an_agent_that_is_replaced_knows_the_pods_that_run(cluster: Cluster, age
     running(cluster, "stays")
     agent.kill("agent", signal.SIGTERM)
     start_agent(agent)
-    until("four rails are allocatable", lambda: allocatable(cluster, agent) == 4, 30)
+    until("four rails are allocatable", partial(has_four, cluster, agent), 30)
     table = {each["rail"]: [holder["pod"] for holder in each["pods"]] for each in status(agent)["rails"]}
     assert [rail for rail in RAILS if table[rail] == ["default/stays"]] == attached(agent)["default/stays"]
     gone(cluster, "stays")
@@ -160,7 +165,7 @@ def test_an_agent_that_is_killed_again_and_again_costs_no_pod_its_rails(cluster:
 
 
 def test_a_pod_that_ends_while_the_agent_is_dead_leaves_nothing(cluster: Cluster, agent: Node) -> None:
-    until("four rails are allocatable", lambda: allocatable(cluster, agent) == 4, 30)
+    until("four rails are allocatable", partial(has_four, cluster, agent), 30)
     cluster.apply(pod("ends", agent, rails=2))
     running(cluster, "ends")
     agent.kill("agent")
@@ -170,7 +175,7 @@ def test_a_pod_that_ends_while_the_agent_is_dead_leaves_nothing(cluster: Cluster
 
 
 def test_after_the_nodes_power_was_cut_pods_have_rails_again(cluster: Cluster, agent: Node) -> None:
-    until("four rails are allocatable", lambda: allocatable(cluster, agent) == 4, 30)
+    until("four rails are allocatable", partial(has_four, cluster, agent), 30)
     cluster.apply(pod("survivor", agent, rails=2, restartPolicy="Always"))
     running(cluster, "survivor")
     before = state(agent)["attachments"][0]["container"]

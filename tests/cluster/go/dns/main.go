@@ -2,15 +2,15 @@
 package main
 
 import (
+	_ "github.com/coredns/coredns/plugin/bind"
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
-	_ "github.com/coredns/coredns/plugin/ready"
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/coremain"
 )
 
 func main() {
-	dnsserver.Directives = []string{"errors", "ready", "kubernetes"}
+	dnsserver.Directives = []string{"bind", "errors", "kubernetes"}
 	coremain.Run()
 }
