@@ -47,7 +47,7 @@ def build(cache: Path = CACHE) -> None:
 
 
 def _checked() -> None:
-    needed = ("go", "apt-get", "dpkg-deb", "openssl", "runc", "unshare", "nsenter")
+    needed = ("go", "apt-get", "dpkg-deb", "openssl", "runc", "unshare", "nsenter", "setpriv")
     missing = [name for name in needed if shutil.which(name) is None]
     if missing:
         raise UnavailableError(f"needed and not on PATH: {', '.join(missing)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def cluster() -> Iterator[Cluster]:
         made = Cluster(nodes=2)
     except UnavailableError as error:
         pytest.skip(str(error))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was made is removed
     with made:
         made.start()
         yield made

@@ -21,6 +21,11 @@ from tests.world import CNI_PLUGINS, ROOT, Host, sh
 __all__ = ["Node", "until"]
 
 CGROUPS = Path("/sys/fs/cgroup")
+_ENDS_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
+_UNSHARE = (
+    *("unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--propagation", "private"),
+    "--",
+)
 
 
 def until(what: str, is_so: Callable[[], object], seconds: float = 60.0, every: float = 0.2) -> None:
@@ -54,19 +59,10 @@ class Node:
     def boot(self) -> None:
         """Its process 1, with nothing else running yet."""
         (self.scratch / "ready").unlink(missing_ok=True)
-        words = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--propagation", "private"]
+        program = (sys.executable, "-m", "tests.cluster.init", str(self.scratch))
         log = (self.scratch / "init.log").open("ab")
         self._unshare = started = subprocess.Popen(
-            [
-                "nsenter",
-                f"--net={self.host.ns.path}",
-                "--",
-                *words,
-                sys.executable,
-                "-m",
-                "tests.cluster.init",
-                str(self.scratch),
-            ],
+            [*_ENDS_WITH_US, "nsenter", f"--net={self.host.ns.path}", "--", *_UNSHARE, *program],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=log,
