@@ -99,10 +99,11 @@ class Agent:
         }
 
     def _prepare_state(self) -> None:
-        """The folder must be there before the first plugin says what it sees."""
+        """The folder must be there before the first plugin says what it sees; one that a kubelet made is 0755."""
         store = open_store(self._setting.state_dir, create=True)
         if store is not None:
             store.close()
+        os.chmod(self._setting.state_dir, 0o700)
 
     def _catch_signals(self) -> None:
         self._wakeup.setblocking(False)

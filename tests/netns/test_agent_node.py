@@ -170,6 +170,15 @@ def test_status_shows_the_node_as_a_table(node: Node, pod: Ns) -> None:
     ]
 
 
+def test_status_takes_the_configuration_from_where_the_agent_has_it(node: Node) -> None:
+    """In the DaemonSet's container that is below /host."""
+    words = [sys.executable, "-m", "cni.agent", "status", "--socket", str(node.agent.socket), "--json"]
+    done = subprocess.run(
+        ["nsenter", f"--net={node.host.ns.path}", "--", *words], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    assert [rail["rail"] for rail in json.loads(done.stdout)["rails"]] == ["rail0", "rail1"], done.stderr
+
+
 def test_status_finds_a_drifted_rail_and_says_so_by_its_exit_code(node: Node, pod: Ns) -> None:
     node.kubelet.plugin()
     node.kubelet.admit(*POD, "main", 2)

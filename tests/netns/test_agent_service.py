@@ -59,6 +59,13 @@ def test_ready_then_signs_of_life_then_stopping(host: Host, manager: socket.sock
         agent.close()
 
 
+def test_a_state_folder_that_somebody_made_for_it_is_roots_alone(host: Host) -> None:
+    """A kubelet makes what a DaemonSet mounts with mode 0755."""
+    host.state.mkdir(mode=0o755)
+    with running(host):
+        assert host.state.stat().st_mode & 0o777 == 0o700
+
+
 def test_a_worker_that_hangs_is_killed_and_its_plugin_goes_on_alone(world: World, host: Host) -> None:
     agent = Agent(host)
 
