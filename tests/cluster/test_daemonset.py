@@ -19,6 +19,7 @@ from tests.cluster.test_agent import FABRIC, RAILS, allocatable, has_four
 from tests.world import ROOT
 
 MANIFEST = ROOT / "conf/deploy/roceway-agent.yaml"
+UNINSTALL = ROOT / "conf/deploy/roceway-uninstall.yaml"
 SYSTEM = "roceway-system"
 _BOTH = {"subnets": ["10.203.0.0/24", "fd00:203::/48"], "nodeBlock": {"v4": 27, "v6": 64}}
 
@@ -61,8 +62,6 @@ def reasons(cluster: Cluster, name: str) -> set[str]:
 @pytest.fixture(scope="module")
 def node(cluster: Cluster) -> Iterator[Node]:
     """The second node; the DaemonSet runs on both, installed by the three commands of its manifest."""
-    for node in cluster.nodes:
-        (node.root / "var/lib/roceway").chmod(0o700)
     cluster.tried("create", "namespace", SYSTEM)  # the probe's tests may have made it
     cluster.kubectl("-n", SYSTEM, "create", "configmap", "roceway-fabric", f"--from-file=fabric.yaml={FABRIC}")
     cluster.kubectl("apply", "-f", str(MANIFEST))
@@ -85,6 +84,7 @@ def test_every_probe_passes_and_the_kubelet_counts_the_rails(cluster: Cluster, n
         until(f"{each.name} has four rails", partial(has_four, cluster, each), 30)
         (container,) = agent_pod(cluster, each)["status"]["containerStatuses"]
         assert (container["ready"], container["started"], container["restartCount"]) == (True, True, 0)
+        assert (each.root / "var/lib/roceway").stat().st_mode & 0o777 == 0o700
     assert "Unhealthy" not in cluster.kubectl("get", "events", "-n", SYSTEM)
 
 
@@ -213,7 +213,9 @@ def test_it_goes_as_it_came(cluster: Cluster, node: Node) -> None:
     running(cluster, "without")
     assert attached(node) == {"default/without": ["rail0"]}, "the plugin is still installed and works alone"
     gone(cluster, "without")
-    node.roceway("roceway-cni", "uninstall")
+    cluster.kubectl("apply", "-f", str(UNINSTALL))
+    cluster.kubectl("-n", SYSTEM, "rollout", "status", "daemonset/roceway-uninstall", "--timeout=110s")
+    cluster.kubectl("delete", "-f", str(UNINSTALL))
     left = [path.name for folder in ("opt/cni/bin", "etc/cni/net.d") for path in (node.root / folder).iterdir()]
     assert not [name for name in left if "roceway" in name and not name.endswith(".before-roceway")]
     cluster.apply(pod("bare", node))

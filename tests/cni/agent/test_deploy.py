@@ -138,6 +138,21 @@ def test_mounts_and_volumes_fit(pod: Any) -> None:
         assert host == path or path == f"/host{host}" or "hostPath" not in volume
 
 
+def test_the_way_back_takes_what_the_way_there_put(pod: Any) -> None:
+    (document,) = yaml.safe_load_all((MANIFEST.parent / "roceway-uninstall.yaml").read_text())
+    client: Any = ApiClient()
+    known = client.sanitize_for_serialization(
+        client.deserialize(json.dumps(document), "V1DaemonSet", "application/json")
+    )
+    assert known == document
+    (there,), (back,) = pod["initContainers"], document["spec"]["template"]["spec"]["initContainers"]
+    assert back["image"] == there["image"]
+    asked = _parser().parse_args([*back["command"][1:], *back["args"]])
+    put = _parser().parse_args([*there["command"][1:], *there["args"]])
+    assert (asked.bin_dir, asked.conf_dir) == (put.bin_dir, put.conf_dir)
+    assert document["spec"]["template"]["spec"]["tolerations"] == pod["tolerations"], "every node that has it"
+
+
 def test_the_lines_that_may_be_switched_on_are_yaml_in_their_places() -> None:
     text = MANIFEST.read_text()
     switched = next(each for each in yaml.safe_load_all(text.replace("#+", "")) if each["kind"] == "DaemonSet")
