@@ -16,6 +16,7 @@ from typing import Any
 from conf.hostlist import expand
 from nccltest.causetable import ROWS, Row, Seen
 from nccltest.locate.cabling import Cabling
+from nccltest.locate.pathstory import AS_BUILT
 from nccltest.locate.verdict import Suspect, Verdict
 from nccltest.model import Delta, Measurement, Remark
 
@@ -54,7 +55,8 @@ def causes(
     """What may be behind each suspect, and what NCCL's log objects to; at most 64. ``priority``: the lossless class."""
     counted = moved(measurements)
     remarks = tuple(dict.fromkeys(remark for one in measurements for remark in one.remarks))
-    told = [each for suspect in verdict.suspects for each in _of(suspect, counted, cabling, priority)]
+    accused = [each for each in verdict.suspects if each.id != AS_BUILT]
+    told = [each for suspect in accused for each in _of(suspect, counted, cabling, priority)]
     return (*told, *_logged(remarks))[:_MOST]
 
 

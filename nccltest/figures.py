@@ -16,7 +16,7 @@ import numpy as np
 
 from nccltest.cusum import ANCHOR, H, K
 from nccltest.judge_sim import detection, drifts
-from nccltest.sim import SIGNATURES, Counted, Signature, count, trial
+from nccltest.signatures import SIGNATURES, Counted, Signature, count, trial
 
 __all__ = ["at_least", "at_most", "calibration", "main"]
 
@@ -91,6 +91,12 @@ def locate_page(trials: int) -> str:
         "Leaf or uplink? Only pairs inside a leaf tell them apart, and random pairs of a large cluster have few: from",
         "a few hundred nodes on one of the matchings should stay inside leaves (`probe.purposes`: same-leaf), or the",
         "verdict names both and the follow-up decides.",
+        "",
+        "*Two levels*: what crosses leaves runs at 90 % (oversubscribed: 60 %) of what stays inside, in health. With",
+        "a topology the classes of paths are known, without one they are guessed from the pairs; a fault is judged",
+        "against its class. What cannot be known without history stays unsure: with two leaves and no other rail to",
+        "compare, a slow uplink or a fabric built so; without a topology, one slow leaf of a rack, parts of a cluster",
+        "that are slow to each other, or nodes of another type.",
         "",
         "A wrong traffic class is not among them: it shows in counters, not in bandwidth. Three faults on 64 nodes",
         "that stay unsure are NICs whose only peers were behind another fault.",

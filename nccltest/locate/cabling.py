@@ -21,6 +21,11 @@ class Cabling:
     plane: Mapping[str, str] = field(default_factory=dict)
     """Leaf -> the switches that join it to other leaves, folded: ``spine-[0-3]``. Leaves of one plane reach each
     other. A leaf that is joined to others by a cable alone has the plane ````."""
+    pod: Mapping[str, str] = field(default_factory=dict)
+    """Leaf -> its pod: leaves that one switch joins are of one pod. Leaves of one plane and two pods reach each other
+    by a further tier."""
+    node_type: Mapping[str, str] = field(default_factory=dict)
+    """Node -> the name of its type: another type may be another generation, slower in health."""
     line_rate: Mapping[str, float] = field(default_factory=dict)
     """Node -> bandwidth of one of its NICs, GB/s."""
     uplinks: Mapping[str, int] = field(default_factory=dict)
@@ -39,8 +44,16 @@ def from_fabric(fabric: Fabric) -> Cabling:
     leaves = set(leaf.values())
     uplinks = {name: sum(name in pair for pair in joined) for name in leaves}
     rate = {node: fabric.node_types[group.type].speed / 8000 for group in fabric.nodes for node in expand(group.match)}
-    planes = _planes(leaves, joined)
-    return Cabling(leaf, planes, rate, uplinks, tuple(rail.name for rail in fabric.rails))
+    types = {node: group.type for group in fabric.nodes for node in expand(group.match)}
+    return Cabling(
+        leaf,
+        plane=_planes(leaves, joined),
+        pod=_planes(leaves, [pair for pair in joined if leaves & set(pair)]),
+        node_type=types,
+        line_rate=rate,
+        uplinks=uplinks,
+        rails=tuple(rail.name for rail in fabric.rails),
+    )
 
 
 def _planes(leaves: set[str], joined: Iterable[tuple[str, str]]) -> dict[str, str]:

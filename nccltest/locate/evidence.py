@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +28,8 @@ class Evidence:
     """n measurements. A failed one has the bandwidth NaN."""
 
     members: tuple[tuple[Member, ...], ...]
+    nodes: tuple[tuple[str, ...], ...]
+    """The members' nodes, each once."""
     inside: Flags
     """All members are on one node: the network was not used."""
     log_bandwidth: Floats
@@ -38,6 +40,8 @@ class Evidence:
     """Repeats of one group share their fate, and so do sizes measured one after the other: together they count 1."""
     kind: Ints
     """Only measurements of one kind (test, size, number of members, nodes and ranks, one rail or all) compare."""
+    shape: Ints
+    """Kinds that differ in size alone have one shape: they take the same paths."""
     size: Ints
     source: tuple[Measurement, ...]
 
@@ -52,17 +56,20 @@ def gather(
     wanted = list(expected) if expected is not None else [None] * len(measurements)
     used = [(one, want) for one, want in zip(measurements, wanted, strict=True) if _counts(one)]
     source = tuple(one for one, _ in used)
-    nodes = [len(one.nodes) for one in source]
+    nodes = tuple(one.nodes for one in source)
     scale = np.array([_line_rate(one, cabling) for one in source], dtype=float)
     bandwidth = np.array([one.busbw if one.status == "ok" and one.busbw else np.nan for one in source], dtype=float)
     known = np.array([want or np.nan for _, want in used], dtype=float)
+    shapes = [_shape(one, len(each), want) for (one, want), each in zip(used, nodes, strict=True)]
     return Evidence(
         members=tuple(one.members for one in source),
-        inside=np.array(nodes, dtype=np.int64) == 1,
+        nodes=nodes,
+        inside=np.array([len(each) == 1 for each in nodes], dtype=bool),
         log_bandwidth=np.log(bandwidth / scale),
         expected=np.log(known / scale),
         weight=_weights(source),
-        kind=_kinds(source, nodes, known),
+        kind=_numbered((key, one.size) for key, one in zip(shapes, source, strict=True)),
+        shape=_numbered(shapes),
         size=np.array([one.size for one in source], dtype=np.int64),
         source=source,
     )
@@ -85,10 +92,11 @@ def _weights(source: Sequence[Measurement]) -> Floats:
     return np.array([word / sizes[key] for key, word in zip(keys, words, strict=True)], dtype=float)
 
 
-def _kinds(source: Sequence[Measurement], nodes: Sequence[int], known: Floats) -> Ints:
-    numbers: dict[object, int] = {}
-    keys = (
-        (one.test, one.size, len(one.members), count, one.ranks, one.members[0].rail is None, bool(np.isnan(want)))
-        for one, count, want in zip(source, nodes, known, strict=True)
-    )
+def _shape(one: Measurement, nodes: int, want: float | None) -> Hashable:
+    """What two measurements must share to be compared, but for the size."""
+    return one.test, len(one.members), nodes, one.ranks, one.members[0].rail is None, not want
+
+
+def _numbered(keys: Iterable[Hashable]) -> Ints:
+    numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)

@@ -9,19 +9,17 @@ offered as a further hypothesis, at the price of all the groups that could have 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import lgamma, log
+from math import log
 
 import numpy as np
 
 from nccltest.locate.evidence import Evidence, Flags, Floats, Ints
 from nccltest.locate.hypotheses import Key
 from nccltest.locate.names import fold
+from nccltest.locate.pathguess import GENERATION, PRIOR, TWO_KINDS, Guess, choices, least
 
 __all__ = ["guesses"]
 
-_SMALLEST, _LEAST_LEAF = 4, 16
-"""NICs that make a leaf: an eighth of the rail's, between these two. Fewer that are slow together are faults of their
-own: without a topology three bad cables must not become a switch."""
 _ORDERS = 8
 """Orders in which the pairs are tried: a wrong pair early in one of them spoils that colouring alone."""
 _CONNECTED = 0.9
@@ -30,18 +28,25 @@ _WORTH = 10.0
 """What explaining one slow pair is worth at most, log: too few of them cannot pay for a group."""
 _PRIOR = log(0.01)
 
-Guess = tuple[Key, float, Ints]
-
 
 def guesses(evidence: Evidence, deviation: Floats, smallest: Floats) -> list[Guess]:
     """Further hypotheses (key, log prior, what each touches), for one rail at a time and for all together."""
     slow = deviation < -smallest
     found: list[Guess] = []
-    for rail, pairs in _pairs_by_rail(evidence).items():
+    rails = _pairs_by_rail(evidence)
+    for rail, pairs in rails.items():
         if slow[pairs].any():
-            found += _touching(rail, pairs, evidence, slow)
-            found += _between(rail, pairs, evidence, slow)
+            drawn = [*_touching(rail, pairs, evidence, slow), *_between(rail, pairs, evidence, slow)]
+            found += drawn if rail and len(rails) > 1 else [*drawn, *_as_built(drawn)]
     return found
+
+
+def _as_built(drawn: Sequence[Guess]) -> Iterator[Guess]:
+    """The same groups as kinds of path: what shows on every rail may be no fault."""
+    for number, (key, prior, touched) in enumerate(drawn):
+        if number == 0 or not np.array_equal(touched, drawn[number - 1][2]):
+            name = GENERATION if key.kind == "leaf" else TWO_KINDS
+            yield Key("path", f"{name}##{number}"), prior - _PRIOR + PRIOR, touched
 
 
 def _pairs_by_rail(evidence: Evidence) -> dict[str, Ints]:
@@ -69,9 +74,9 @@ def _touching(rail: str, pairs: Ints, evidence: Evidence, slow: Flags) -> Iterat
             cleared |= {one, other}
     group = set(met) - cleared
     certain = {node for node in group if len(met[node]) > 1 and met[node] & cleared}
-    if len(certain) >= _least(len(met)):
+    if len(certain) >= least(len(met)):
         touched = [index for index in pairs.tolist() if certain & set(_nodes(evidence, index))]
-        yield _guess("leaf", rail, certain, _choices(len(met), len(group)), touched)
+        yield _guess("leaf", rail, certain, choices(len(met), len(group)), touched)
 
 
 def _between(rail: str, pairs: Ints, evidence: Evidence, slow: Flags) -> Iterator[Guess]:
@@ -85,7 +90,9 @@ def _between(rail: str, pairs: Ints, evidence: Evidence, slow: Flags) -> Iterato
     side, joined = _coloured(len(names), edges, slow[pairs])
     crossing = side[edges[:, 0]] != side[edges[:, 1]]
     ones = int(side.sum())
-    if joined < _CONNECTED * len(names) or min(ones, len(names) - ones) < min(_least(len(names)), len(names) // 4):
+    if joined < _CONNECTED * len(names) or min(ones, len(names) - ones) < max(
+        2, min(least(len(names)), len(names) // 4)
+    ):
         return
     inner, outer = sorted(
         ({name for name in names if side[number[name]] == value} for value in (0, 1)), key=lambda each: len(each)
@@ -96,19 +103,10 @@ def _between(rail: str, pairs: Ints, evidence: Evidence, slow: Flags) -> Iterato
         yield _guess("uplink", rail, outer, cost, touched)
 
 
-def _least(nics: int) -> int:
-    return min(_LEAST_LEAF, max(_SMALLEST, nics // 8))
-
-
 def _guess(kind: str, rail: str, group: set[str], cost: float, touched: Sequence[int]) -> Guess:
     name = f"{fold(group)}/{rail}" if rail else fold(group)
     key = Key("leaf" if kind == "leaf" else "uplink", name)
     return key, _PRIOR - cost, np.array(touched, dtype=np.int64)
-
-
-def _choices(count: int, chosen: int) -> float:
-    """log of the number of groups of that size."""
-    return lgamma(count + 1) - lgamma(chosen + 1) - lgamma(count - chosen + 1)
 
 
 def _nodes(evidence: Evidence, index: int) -> tuple[str, str]:

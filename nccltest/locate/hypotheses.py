@@ -18,10 +18,11 @@ from nccltest.locate.cabling import Cabling
 from nccltest.locate.evidence import Evidence, Flags, Ints
 from nccltest.model import Member
 
-__all__ = ["Hypotheses", "Key", "Kind", "build"]
+__all__ = ["BETWEEN_LEAVES", "BETWEEN_PODS", "OF_TYPE", "Hypotheses", "Key", "Kind", "build", "healthy_mask", "told"]
 
-Kind = Literal["global", "node", "inside", "nic", "leaf", "uplink", "spine"]
-"""``inside`` is a node whose own links (NVLink, PCIe) are slow; it is reported as ``node``."""
+Kind = Literal["global", "node", "inside", "nic", "leaf", "uplink", "spine", "path"]
+"""``inside`` is a node whose own links (NVLink, PCIe) are slow; it is reported as ``node``. ``path`` is no fault: a
+class of groups that may be slower than others in health (between leaves, between pods, with nodes of another type)."""
 
 _EXPECTED: Mapping[str, float] = {
     "nic": 0.4,  # optics, cables and NICs are what breaks
@@ -45,6 +46,11 @@ class Key(NamedTuple):
     id: str
 
 
+BETWEEN_LEAVES = Key("path", "between leaves")
+BETWEEN_PODS = Key("path", "between pods")
+OF_TYPE = "with nodes of type "
+
+
 @dataclass(frozen=True)
 class Hypotheses:
     """c candidates and e entries, sorted by candidate: candidate ``owner[i]`` touches measurement ``touched[i]``."""
@@ -60,6 +66,15 @@ class Hypotheses:
     def touches(self, candidate: int) -> Ints:
         """The measurements that the candidate touches."""
         return self.touched[self.start[candidate] : self.start[candidate + 1]]
+
+    def path_class(self, count: int) -> Ints:
+        """For ``count`` measurements: equal numbers where the same classes of paths touch them."""
+        number = np.zeros(count, dtype=np.int64)
+        paths = [candidate for candidate, key in enumerate(self.keys) if key.kind == "path"]
+        for place, candidate in enumerate(paths, 1):
+            number[self.touches(candidate)] *= len(paths) + 1
+            number[self.touches(candidate)] += place
+        return number
 
     def extended(self, more: Sequence[tuple[Key, float, Ints]]) -> Hypotheses:
         """With further candidates: key, log prior, what each touches."""
@@ -78,10 +93,10 @@ def build(evidence: Evidence, cabling: Cabling) -> Hypotheses:
         numbering.named(members, one.unreachable) if one.unreachable else numbering.group(members, inside)
         for members, one, inside in zip(evidence.members, evidence.source, evidence.inside.tolist(), strict=True)
     ]
-    own = np.flatnonzero(~np.isnan(evidence.expected))
     counts = np.fromiter((len(each) for each in touching), dtype=np.int64, count=len(touching))
     owner = np.fromiter(chain.from_iterable(touching), dtype=np.int64, count=int(counts.sum()))
     touched = np.repeat(np.arange(len(touching)), counts)
+    own = np.flatnonzero(~np.isnan(evidence.expected))
     if len(own) >= 2:
         owner = np.concatenate([owner, np.full(len(own), numbering.of(Key("global", "fabric")))])
         touched = np.concatenate([touched, own])
@@ -100,7 +115,13 @@ def _priors(keys: Sequence[Key], cabling: Cabling) -> tuple[float, ...]:
     for key in keys:
         count[key.kind] = count.get(key.kind, 0) + 1
     guessed = 0.0 if cabling.leaf else log(_INFERRED)
-    return tuple(log(_EXPECTED[key.kind] / count[key.kind]) + (guessed if key.kind == "leaf" else 0.0) for key in keys)
+
+    def prior(key: Key) -> float:
+        if key.kind == "path":  # tiers differ in every fabric; a type of few nodes could be so many faults as well
+            return 0.0 if not key.id.startswith(OF_TYPE) else -log(max(2, count.get("node", 2)))
+        return log(_EXPECTED[key.kind] / count[key.kind]) + (guessed if key.kind == "leaf" else 0.0)
+
+    return tuple(prior(key) for key in keys)
 
 
 def _one_rail_nodes(evidence: Evidence) -> set[str]:
@@ -121,7 +142,10 @@ class _Numbering:
         self.numbers: dict[Key, int] = {}
         self._cabling = cabling
         self._single = {(each.node, each.rail) for group in evidence.members for each in group if each.rail is not None}
+        self._several_rails = len({rail for _, rail in self._single}) > 1
         self._alone = _one_rail_nodes(evidence)
+        types = {cabling.node_type.get(node, "") for one in evidence.source for node in one.nodes}
+        self._typed = len(types - {""}) > 1
         self._ends: dict[tuple[str, str | None], tuple[int, ...]] = {}
         self._paths: dict[frozenset[str], tuple[int, ...]] = {}
 
@@ -132,7 +156,7 @@ class _Numbering:
     def group(self, members: tuple[Member, ...], inside: bool) -> Collection[int]:
         """The candidates that a group touches."""
         if inside:
-            return (self.of(Key("inside", members[0].node)),)
+            return (self.of(Key("inside", members[0].node)), *map(self.of, self._type(members[0].node)))
         found: set[int] = set()
         for member in members:
             found.update(self._end(member.node, member.rail))
@@ -158,6 +182,7 @@ class _Numbering:
         return known
 
     def _endpoint(self, node: str, rail: str | None) -> Iterator[Key]:
+        yield from self._type(node)
         if node not in self._alone:
             yield Key("node", node)
         for each in self._cabling.rails_of(node) if rail is None else (rail,):
@@ -166,8 +191,12 @@ class _Numbering:
             leaf = self._cabling.leaf.get((node, each))
             if leaf is not None:
                 yield Key("leaf", leaf)
-            elif not self._cabling.leaf:
+            elif not self._cabling.leaf and self._several_rails:
                 yield Key("leaf", each)  # nothing is known of switches, but a rail's NICs share some
+
+    def _type(self, node: str) -> Iterator[Key]:
+        if self._typed and node in self._cabling.node_type:
+            yield Key("path", OF_TYPE + self._cabling.node_type[node])
 
     def _crossed(self, members: Sequence[Member]) -> Iterator[frozenset[str]]:
         """Sets of leaves among which traffic flows: for each rail on its own, since it stays on its rail."""
@@ -193,8 +222,15 @@ class _Numbering:
         if known is None:
             planes = {self._cabling.plane.get(leaf, "") for leaf in leaves} - {""}
             keys = [Key("uplink", leaf) for leaf in sorted(leaves)] + [Key("spine", plane) for plane in sorted(planes)]
+            pods = {self._cabling.pod.get(leaf) for leaf in leaves}
+            keys += [BETWEEN_LEAVES, BETWEEN_PODS] if len(pods) > 1 else [BETWEEN_LEAVES]
             known = self._paths[leaves] = tuple(self.of(key) for key in keys) if len(leaves) > 1 else ()
         return known
+
+
+def told(key: Key) -> bool:
+    """Whether the class of paths is one that the topology tells of."""
+    return key in (BETWEEN_LEAVES, BETWEEN_PODS) or key.id.startswith(OF_TYPE)
 
 
 def healthy_mask(count: int, hypotheses: Hypotheses, blamed: Iterable[int]) -> Flags:

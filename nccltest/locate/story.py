@@ -62,11 +62,18 @@ class Touched:
 
 def story(key: Key, touched: Touched, level: Levels, ratio: float) -> str:
     """Such as ``28 of 28 tests with every peer on every rail are slow (median -20 %, noise 1.5 %)``."""
-    slow = int(touched.slow.sum())
-    head = f"{slow} of {len(touched.slow)} tests {_WHERE[key.kind]} are slow"
     extent = _extent(touched, level)
     hints = [hint for hint in (_sizes(touched), _lost_rail(key, ratio), _fallback(ratio)) if hint]
-    return "; ".join([f"{head} ({extent})", *hints])
+    return "; ".join([f"{_head(key, touched)} ({extent})", *hints])
+
+
+def _head(key: Key, touched: Touched) -> str:
+    slow = int(touched.slow.sum())
+    dead = touched.failed == slow
+    if len(touched.slow) == 1:
+        which = "of it" if key.kind in ("node", "nic") else _WHERE[key.kind]
+        return f"the only test {which} {'failed' if dead else 'is slow'}"
+    return f"{slow} of {len(touched.slow)} tests {_WHERE[key.kind]} {'failed' if dead else 'are slow'}"
 
 
 def _extent(touched: Touched, level: Levels) -> str:
@@ -74,7 +81,7 @@ def _extent(touched: Touched, level: Levels) -> str:
     alive = touched.deviation[touched.slow & (touched.deviation > DEAD)]
     if len(alive):
         parts.append(f"median {np.expm1(np.median(alive)):+.0%}")
-    if touched.failed:
+    if touched.failed and len(alive):
         parts.append(f"{touched.failed} failed")
     if touched.wrong:
         parts.append(f"{touched.wrong} with wrong data: corruption, not slowness")

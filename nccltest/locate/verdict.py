@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any, Literal
@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from nccltest.locate.cabling import Cabling
-from nccltest.locate.evidence import DEAD, Evidence, gather
-from nccltest.locate.fit import Fault, Model
-from nccltest.locate.groups import guesses
-from nccltest.locate.hypotheses import Hypotheses, build, healthy_mask
-from nccltest.locate.levels import USUAL_NOISE, Levels, levels
+from nccltest.locate.case import Case
+from nccltest.locate.evidence import DEAD, gather
+from nccltest.locate.fit import Fault
+from nccltest.locate.hypotheses import build
+from nccltest.locate.levels import USUAL_NOISE, levels
+from nccltest.locate.pathstory import AS_BUILT, Path, path_doubt, path_note
 from nccltest.locate.story import Touched, story
 from nccltest.model import Measurement
 
@@ -90,58 +91,67 @@ def locate(
     evidence = gather(measurements, cabling, expected)
     if not len(evidence):
         return Verdict("healthy", (), 0, (), 0.0, ("nothing was measured",))
-    hypotheses = build(evidence, cabling)
-    level = levels(evidence, usual=noise)
-    if not cabling.leaf:
-        hypotheses = hypotheses.extended(guesses(evidence, level.deviation, level.smallest))
-    case = _Case(evidence, level, hypotheses)
+    told = build(evidence, cabling)
+    level = levels(evidence, usual=noise, paths=told.path_class(len(evidence)))
+    case = Case(evidence, level, told, topology=bool(cabling.leaf))
     faults = case.model.select()
     if faults:  # what is normal, once more without what is blamed
-        healthy = healthy_mask(len(evidence), hypotheses, (fault.candidate for fault in faults))
-        case = _Case(evidence, levels(evidence, level, healthy, noise), hypotheses)
+        case = case.without(faults, noise)
         faults = case.model.select()
     return _verdict(case, faults, cabling)
 
 
-class _Case:
-    """The evidence, what is normal in it, what could be at fault, and the model of all three."""
-
-    def __init__(self, evidence: Evidence, level: Levels, hypotheses: Hypotheses) -> None:
-        unknown = np.isnan(level.deviation)
-        deviation, weight = np.where(unknown, 0.0, level.deviation), np.where(unknown, 0.0, evidence.weight)
-        self.evidence = evidence
-        self.level = level
-        self.hypotheses = hypotheses
-        self.known = int((~unknown).sum())
-        self.model = Model(deviation, weight, level.smallest, level.noise, hypotheses)
-
-
-def _verdict(case: _Case, faults: list[Fault], cabling: Cabling) -> Verdict:
+def _verdict(case: Case, faults: list[Fault], cabling: Cabling) -> Verdict:
     suspects: list[Suspect] = []
-    for number, fault in enumerate(faults, 1):
-        suspects += _ambiguity_set(number, fault, [each for each in faults if each is not fault], case)
-    suspects = _two_levels(suspects, case) or suspects
-    suspects += _all_slow(case, cabling, len(faults) + 1)
+    built: list[Fault] = []
+    for fault in faults:
+        others = [each for each in faults if each is not fault]
+        if case.is_small(fault) or case.is_path_like(fault, others):
+            continue
+        weighed = _alternatives(fault, others, case)
+        if sum(chance for each, chance in weighed if case.model.is_path(each)) >= SURE:
+            built += [fault] if case.model.is_path(fault) else []
+        else:
+            suspects += _suspects(1 + len({each.fault for each in suspects}), weighed, others, case)
+    suspects += _all_slow(case, cabling, 1 + len({each.fault for each in suspects}))
     strange = tuple(case.evidence.source[index] for index in case.model.unexplained(faults).tolist())
     sure = all(each.sure for each in suspects)
     word: Literal["healthy", "faulty", "ambiguous"] = "ambiguous" if not sure else "faulty" if suspects else "healthy"
-    return Verdict(word, tuple(suspects), case.known, strange, case.level.noise, _notes(case, cabling))
+    notes = (*(path_note(_path(each, case)) for each in built), *_notes(case, cabling))
+    return Verdict(word, tuple(suspects), case.known, strange, case.level.noise, notes)
 
 
-def _ambiguity_set(number: int, fault: Fault, others: list[Fault], case: _Case) -> list[Suspect]:
-    """One fault's place, or all that explain the evidence nearly as well, the ``others`` staying."""
+def _alternatives(fault: Fault, others: list[Fault], case: Case) -> list[tuple[Fault, float]]:
+    """One fault's place, or all that explain the evidence nearly as well, the ``others`` staying; with their chances.
+
+    Likeliest first. A class of paths that is slower in health is an alternative like any other.
+    """
     offer = case.model.offer(others)
     if not len(offer.candidates):  # the others leave nothing that is clearly slow: this one only says it better
-        return [_suspect(number, fault, 0.5, case, frozenset())]
+        return [(fault, 1.0 if case.model.is_path(fault) else 0.5)]
     odds = np.exp(offer.gain - offer.gain.max())
     chance = odds / (odds.sum() + exp(-float(offer.gain.max())))
     order = [int(index) for index in np.argsort(-chance, kind="stable") if chance[index] >= _WORTH_NAMING]
     order = order[:1] if chance[order[0]] >= SURE else order[:_MOST_NAMED]
-    explained = frozenset(i for other in others for i in case.hypotheses.touches(other.candidate).tolist())
-    return [_suspect(number, offer.fault(i), float(chance[i]), case, explained) for i in order]
+    return [(offer.fault(index), float(chance[index])) for index in order]
 
 
-def _suspect(number: int, fault: Fault, chance: float, case: _Case, explained: frozenset[int]) -> Suspect:
+def _suspects(
+    number: int, weighed: Sequence[tuple[Fault, float]], others: Sequence[Fault], case: Case
+) -> Iterator[Suspect]:
+    """One fault's ambiguity set; that nothing is at fault but the fabric is built so, told once."""
+    broken = (each.candidate for each in others if not case.model.is_path(each))
+    explained = frozenset(index for each in broken for index in case.hypotheses.touches(each).tolist())
+    benign = [(fault, chance) for fault, chance in weighed if case.model.is_path(fault)]
+    for fault, chance in weighed:
+        if not case.model.is_path(fault):
+            yield _suspect(number, fault, chance, case, explained)
+        elif fault is benign[0][0]:
+            path = _path(fault, case)
+            yield Suspect("global", AS_BUILT, sum(each for _, each in benign), path.ratio, path_doubt(path), number)
+
+
+def _suspect(number: int, fault: Fault, chance: float, case: Case, explained: frozenset[int]) -> Suspect:
     key = case.hypotheses.keys[fault.candidate]
     touched = Touched.of(case.evidence, case.level, case.hypotheses.touches(fault.candidate), explained)
     ratio = 0.0 if fault.ceiling <= DEAD + 0.01 else exp(fault.ceiling)
@@ -150,26 +160,13 @@ def _suspect(number: int, fault: Fault, chance: float, case: _Case, explained: f
     return Suspect(kind, key.id, chance, ratio, evidence, number, fault.share, touched.only_large)
 
 
-def _two_levels(suspects: Sequence[Suspect], case: _Case) -> list[Suspect]:
-    """What to say instead of blaming most nodes; empty where few are blamed, or where they are slower than they were.
-
-    Healthy pairs may run at two levels, by path (some 5 % apart in the field, 10 % on ten recorded H100 nodes): seen
-    from the fast ones most nodes have slow pairs.
-    """
-    blamed = {each.id.partition("/")[0] for each in suspects if each.kind in ("node", "nic")}
-    nodes = {node for one in case.evidence.source for node in one.nodes}
-    if len(blamed) <= max(3, len(nodes) / 2) or not np.isnan(case.evidence.expected).all():
-        return []
-    ratio = float(np.median([each.ratio for each in suspects]))
-    text = (
-        f"{len(blamed)} of {len(nodes)} nodes would have to be at fault: groups run at two levels, the lower at "
-        f"{ratio:.0%}. "
-        "Paths of two kinds do that in health; only history or line rate tells whether something became slow"
+def _path(fault: Fault, case: Case) -> Path:
+    return Path.of(
+        case.hypotheses.keys[fault.candidate], case.evidence, case.level, case.hypotheses.touches(fault.candidate)
     )
-    return [Suspect("global", "fabric", 0.5, ratio, text, 1)]
 
 
-def _all_slow(case: _Case, cabling: Cabling, number: int) -> list[Suspect]:
+def _all_slow(case: Case, cabling: Cabling, number: int) -> list[Suspect]:
     """Everything equally slow, seen against line rate: pairs of single rails only, where busbw is the wire's rate."""
     evidence, level = case.evidence, case.level
     if not cabling.line_rate or not np.isnan(evidence.expected).all():
@@ -181,19 +178,27 @@ def _all_slow(case: _Case, cabling: Cabling, number: int) -> list[Suspect]:
     ]
     reached = [exp(level.centre[kind]) for kind in {int(evidence.kind[i]) for i in singles}]
     reached = [each for each in reached if not np.isnan(each)]
-    if not reached or max(reached) >= _LINE_RATE_SHARE:
+    few_fast = exp(float(np.nanquantile(evidence.log_bandwidth[singles], 0.95))) if reached else 0.0
+    if not reached or max(*reached, few_fast) >= _LINE_RATE_SHARE:
         return []
     text = (
         f"the healthiest groups reach {max(reached):.0%} of line rate: software or configuration (compare the "
         f"fingerprint with the last good run; NCCL's log must say NET/IB and GDRDMA)"
     )
+    if cabling.leaf and case.all_cross(singles):
+        doubt = "; or the uplinks are oversubscribed: no pair inside a leaf was tested (probe.purposes: same-leaf)"
+        return [Suspect("global", "fabric", 0.7, max(reached), text + doubt, number)]
     return [Suspect("global", "fabric", 0.99, max(reached), text, number)]
 
 
-def _notes(case: _Case, cabling: Cabling) -> tuple[str, ...]:
+def _notes(case: Case, cabling: Cabling) -> tuple[str, ...]:
     evidence, notes = case.evidence, list[str]()
     if case.known < len(evidence):
-        notes.append(f"{len(evidence) - case.known} of {len(evidence)} groups have nothing to be compared with")
+        notes.append(
+            f"{len(evidence) - case.known} of {len(evidence)} groups have nothing to be compared with: it takes other "
+            "groups of the same test, size and ranks (pairs: every node with two partners at least), or their own past "
+            "(`roceway-probe judge`)"
+        )
     if np.isnan(evidence.expected).all() and not cabling.line_rate:
         notes.append("without history or line rates a slowness that all groups share cannot be seen")
     return tuple(notes)

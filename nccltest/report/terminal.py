@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,11 +15,13 @@ from conf.units import format_bytes
 from nccltest.causes import Cause
 from nccltest.conclude import Conclusion
 from nccltest.judgement import Judgement, bad
+from nccltest.locate.pathstory import AS_BUILT
 from nccltest.locate.verdict import Suspect, Verdict
 
 __all__ = ["conclusion_table", "headline", "name_of", "place_of", "show", "verdict_table", "when"]
 
 _MOST_ROWS = 40
+_MOST_FOLLOWED = 4
 _NAMES = {"nic": "NIC", "uplink": "uplink of", "global": "everything"}
 
 
@@ -39,6 +42,8 @@ def verdict_table(verdict: Verdict, causes: Sequence[Cause] = ()) -> RenderableT
         parts.append(_suspects(verdict.suspects))
     if causes:
         parts.append(_causes(causes))
+    if more := _next_test(verdict):
+        parts.append(Text(more))
     if verdict.unexplained:
         parts.append(Text(_strange(verdict)))
     parts += [Text(f"note: {note}") for note in verdict.notes]
@@ -93,7 +98,7 @@ def _number(value: float | None, form: str, unit: str = "") -> str:
 
 def headline(verdict: Verdict) -> str:
     """One sentence."""
-    base = f"{verdict.tested} groups compared, noise {verdict.noise:.1%}"
+    base = f"{verdict.tested} group{'' if verdict.tested == 1 else 's'} compared, noise {verdict.noise:.1%}"
     if not verdict.tested:
         return "no verdict: nothing could be compared"
     if verdict.verdict == "healthy":
@@ -101,12 +106,18 @@ def headline(verdict: Verdict) -> str:
     faults = {each.fault for each in verdict.suspects}
     sure = sum(each.sure for each in verdict.suspects)
     count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-    placed = "" if sure == len(faults) else f", {len(faults) - sure} with more than one possible place"
-    return f"{verdict.verdict}: {count}{placed}; {base}"
+    doubted = len({each.fault for each in verdict.suspects if each.id == AS_BUILT})
+    several = len(faults) - sure - doubted
+    placed = f", {several} with more than one possible place" if several else ""
+    which = " or none" if doubted == len(faults) else f", {doubted} of them perhaps none"
+    perhaps = f"{which} (the fabric may be built so)" if doubted else ""
+    return f"{verdict.verdict}: {count}{placed}{perhaps}; {base}"
 
 
 def name_of(suspect: Suspect) -> str:
-    """``NIC gpu-1/rail0``, ``uplink of leaf-2``, ``everything``."""
+    """``NIC gpu-1/rail0``, ``uplink of leaf-2``, ``everything``; ``nothing: built so`` where health explains it too."""
+    if (suspect.kind, suspect.id) == ("global", AS_BUILT):
+        return "nothing: built so"
     kind = _NAMES.get(suspect.kind, suspect.kind)
     return kind if suspect.kind == "global" else f"{kind} {suspect.id}"
 
@@ -139,6 +150,14 @@ def _causes(causes: Sequence[Cause]) -> Table:
 def place_of(cause: Cause) -> str:
     """The number of the fault; for what a log says, where it says so."""
     return str(cause.fault) if cause.fault else cause.id
+
+
+def _next_test(verdict: Verdict) -> str:
+    """The command that tells the suspects of a fault apart; empty where each is blamed alone, or no test would tell."""
+    unsure = [each for each in verdict.suspects if not each.sure and each.kind in ("node", "nic")]
+    chosen = " ".join(f"--suspect {shlex.quote(f'{each.kind}:{each.id}')}" for each in unsure[:_MOST_FOLLOWED])
+    told = "next: it takes one more test, no spare part: roceway-probe run -f fabric.yaml"
+    return f"{told} {chosen}" if chosen else ""
 
 
 def _percent(confidence: float) -> str:

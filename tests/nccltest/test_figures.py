@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nccltest.figures import at_least, at_most, main
-from nccltest.sim import SIGNATURES
+from nccltest.signatures import SIGNATURES
 
 FIGURES = Path(__file__).parents[2] / "docs/figures"
 REFUTED = 1e-4

@@ -10,7 +10,8 @@ import pytest
 
 from nccltest.figures import at_least, at_most, calibration
 from nccltest.locate.verdict import locate
-from nccltest.sim import SIGNATURES, Cluster, Fault, Signature, count, measure
+from nccltest.signatures import SIGNATURES, Signature, count
+from nccltest.sim import Build, Cluster, Fault, measure
 
 REFUTED = 1e-4
 PROMISED = [each for each in SIGNATURES if each.least is not None and each.cost < 100]
@@ -18,7 +19,8 @@ PROMISED = [each for each in SIGNATURES if each.least is not None and each.cost 
 
 @pytest.mark.parametrize("signature", PROMISED, ids=[each.name for each in PROMISED])
 def test_a_promised_rate_holds(signature: Signature) -> None:
-    counted = count(signature, max(1, 24 // signature.cost), seed=7)
+    several_levels = any(cluster.build != Build() for cluster in signature.clusters)
+    counted = count(signature, max(1, (12 if several_levels else 24) // signature.cost), seed=7)
     assert signature.least is not None
     assert at_least(counted.right, counted.trials, signature.least) > REFUTED, counted
     assert at_most(counted.wrong, counted.trials, 0.005) > REFUTED, counted
@@ -43,8 +45,9 @@ def test_stated_confidence_is_near_the_truth() -> None:
             assert at_most(wrong, number, max(0.01, 2 * (1 - mean))) > REFUTED, (low, number, mean, share)
 
 
-def test_4096_nodes_of_8_rails_are_located_in_ten_seconds() -> None:
-    cluster = Cluster(4096, per_leaf=64)
+@pytest.mark.parametrize("build", [Build(), Build(between_leaves=0.9)], ids=["one level", "two levels"])
+def test_4096_nodes_of_8_rails_are_located_in_ten_seconds(build: Build) -> None:
+    cluster = Cluster(4096, per_leaf=64, build=build)
     faults = [Fault("nic", "gpu-0100/rail3"), Fault("node", "gpu-3000"), Fault("uplink", "leaf-r5-7")]
     made = measure(cluster, faults, np.random.default_rng(5))
     cabling = cluster.cabling
