@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import log
@@ -23,6 +23,10 @@ from nccltest.paths import with_paths
 from nccltest.series import Series, group_key, parted, series_of
 
 __all__ = ["Conclusion", "by_run", "conclude", "line_rate", "settled"]
+
+_APART = 1.06
+"""Baselines of two classes of paths that differ by more have levels of their own; healthy paths of one class differ by
+up to 5 %."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +117,9 @@ def _noise(judgements: Sequence[Judgement]) -> float:
 def _own_past(measurements: Sequence[Measurement], judgements: Sequence[Judgement]) -> list[float | None]:
     """For each measurement what its own group used to have.
 
-    Pairs are drawn anew for each run, so theirs is known only when the whole class moved: then the past shows what a
-    comparison among themselves would hide.
+    Pairs are drawn anew for each run, so theirs is that of their class, and it is asked only where a comparison among
+    themselves would hide something: when the whole class moved, or when its paths have a level of their own, which a
+    slow uplink could be taken for.
     """
     usual = {each.series: each.baseline for each in judgements if each.baseline}
     moved = {
@@ -123,7 +128,22 @@ def _own_past(measurements: Sequence[Measurement], judgements: Sequence[Judgemen
         if median([log(each.busbw / before) for each in judgements if each.series == series and each.busbw] or [0])
         < -0.04
     }
+    asked = moved | _with_levels(measurements, usual)
     return [
-        usual.get(series_of(one)) if one.kind in ("whole", "single") or series_of(one) in moved else None
+        usual.get(series_of(one)) if one.kind in ("whole", "single") or series_of(one) in asked else None
         for one in measurements
     ]
+
+
+def _with_levels(measurements: Sequence[Measurement], usual: Mapping[Series, float]) -> set[Series]:
+    """The series of pairs whose paths (same leaf, across leaves) used to have levels of their own."""
+    families: dict[tuple[object, ...], set[Series]] = {}
+    for one in measurements:
+        if one.path and series_of(one) in usual:
+            families.setdefault((one.test, one.size, one.ranks, one.rail), set()).add(series_of(one))
+    apart = [
+        each
+        for each in families.values()
+        if max(map(usual.__getitem__, each)) > _APART * min(map(usual.__getitem__, each))
+    ]
+    return {series for each in apart for series in each}
