@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client import CollectorRegistry, generate_latest, write_to_textfile
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -53,8 +53,14 @@ def registry(latest: Callable[[], Mapping[str, Any]]) -> CollectorRegistry:
 
 
 def write(path: Path, summary: Mapping[str, Any]) -> None:
-    """Replace the textfile at once, readable by the exporter. HostError when it cannot be written."""
+    """Replace the textfile at once, readable by the exporter; a device or pipe (``/dev/stdout``) stays what it is.
+
+    HostError when it cannot be written.
+    """
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(generate_latest(registry(lambda: summary)))
+            return
         write_to_textfile(str(path), registry(lambda: summary))
         os.chmod(path, 0o644)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -173,6 +174,19 @@ def scrape(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
         family.name: {tuple(sorted(sample.labels.items())): sample.value for sample in family.samples}
         for family in text_string_to_metric_families(text)
     }
+
+
+def test_a_pipe_or_device_stays_what_it_is(told: tuple[str, str], tmp_path: Path) -> None:
+    file, database = told
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        run(PROBE, ["report", file, "--history", database, "--textfile", str(pipe)])
+        assert pipe.is_fifo()
+        assert os.read(reader, 6) == b"# HELP"
+    finally:
+        os.close(reader)
 
 
 def test_the_textfile_holds_the_run(told: tuple[str, str], tmp_path: Path) -> None:
