@@ -49,8 +49,11 @@ class Case:
         self._told = told
         self._guessed = guessed
         self._topology = topology
-        floor = floors(evidence, deviation, self.hypotheses, ~unknown if healthy is None else healthy & ~unknown)
-        self.model = Model(deviation, weight, level.smallest, level.noise, self.hypotheses, floor)
+        healthy = ~unknown if healthy is None else healthy & ~unknown
+        floor, noise = floors(evidence, deviation, self.hypotheses, healthy)
+        noise = np.clip(noise, level.noise, 2 * level.noise)
+        smallest = np.where(noise > level.noise, np.maximum(level.smallest, 4 * noise), level.smallest)
+        self.model = Model(deviation, weight, smallest, noise, self.hypotheses, floor)
 
     def is_small(self, fault: Fault) -> bool:
         """Whether it is a class of paths that nobody would call slow."""

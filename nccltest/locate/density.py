@@ -18,9 +18,9 @@ SPREAD = 0.1
 """A fault's bandwidth varies by about this share of its own depth."""
 
 
-def width(noise: float, ceiling: Floats | np.float64) -> Floats:
+def width(noise: Floats | float, ceiling: Floats | np.float64) -> Floats:
     """Standard deviation around a ceiling, log: the noise, and more the deeper the fault."""
-    return np.asarray(np.hypot(max(noise, 0.01), SPREAD * np.minimum(np.abs(ceiling), 0.5)))
+    return np.asarray(np.hypot(np.maximum(noise, 0.01), SPREAD * np.minimum(np.abs(ceiling), 0.5)))
 
 
 def log_density(error: Floats, width: Floats) -> Floats:

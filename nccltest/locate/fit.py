@@ -76,7 +76,7 @@ class Model:
         deviation: Floats,
         weight: Floats,
         smallest: Floats,
-        noise: float,
+        noise: Floats,
         hypotheses: Hypotheses,
         floor: Floats | None = None,
     ) -> None:
@@ -85,6 +85,7 @@ class Model:
         self._weight = weight
         self._smallest = smallest
         self._noise = noise
+        self._usual = float(noise.min()) if len(noise) else 0.0
         self._all = hypotheses
         floor = np.full(len(hypotheses.owner), np.nan) if floor is None else floor
         self._middle = _middles(floor, hypotheses)
@@ -170,12 +171,12 @@ class Model:
         segment = np.cumsum(np.r_[False, owner[1:] != owner[:-1]])
         candidates = owner[first]
         y, known, above = self._y[touched], base[touched], ceiling[touched]
-        weight, shape = self._weight[touched], self._shape[entries]
+        weight, shape, noise = self._weight[touched], self._shape[entries], self._noise[touched]
         best = Offer(candidates, np.full(len(first), -np.inf), np.zeros(len(first)), np.ones(len(first)))
         for quantile in (0.5, 0.85):
             mu = self._bounded(candidates, segment_quantile(y, slow[touched], segment, len(first), quantile))
             low = np.minimum(above, mu[segment] + shape)
-            under = log_density(y - low, width(self._noise, low))
+            under = log_density(y - low, width(noise, low))
             for share in shares:
                 with_fault = under if share == 1 else mixed(under, known, share)
                 cost = self._steady_cost[candidates] if share == 1 else self._share_cost[candidates]
@@ -205,7 +206,7 @@ class Model:
         for each in (fault for fault in faults if fault.share < 1):
             touched = self._all.touches(each.candidate)
             low = np.minimum(ceiling[touched], each.ceiling)
-            under = log_density(self._y[touched] - low, width(self._noise, low))
+            under = log_density(self._y[touched] - low, width(self._noise[touched], low))
             its = under > density[touched]
             density[touched] = mixed(under, density[touched], each.share)
             ceiling[touched[its]] = low[its]
@@ -223,7 +224,7 @@ class Model:
     def _freedom(self, candidates: Ints, ceiling: Floats) -> Floats:
         """What choosing ceilings costs: the share of all ceilings that would have done as well, log."""
         unusual = np.maximum(0.0, -ceiling - _USUAL_LOSS) / _LOSS_DECAY
-        return np.asarray(np.log(2.5 * width(self._noise, ceiling) / _RANGE) - self._path[candidates] * unusual)
+        return np.asarray(np.log(2.5 * width(self._usual, ceiling) / _RANGE) - self._path[candidates] * unusual)
 
     def _settled(self, faults: list[Fault]) -> list[Fault]:
         """With every ceiling at the median of what it alone explains."""

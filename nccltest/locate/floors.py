@@ -23,13 +23,16 @@ _NOTHING = 0.02
 """Levels nearer to normal than this are no levels, log."""
 
 
-def floors(evidence: Evidence, deviation: Floats, hypotheses: Hypotheses, healthy: Flags) -> Floats:
+def floors(evidence: Evidence, deviation: Floats, hypotheses: Hypotheses, healthy: Flags) -> tuple[Floats, Floats]:
     """For every entry of ``hypotheses``: the class's level, log, at most 0; NaN for the entries of faults.
+
+    And for every measurement the noise of the noisiest class that it is of, 0 where it is of none that tells: groups
+    that share uplinks disturb each other.
 
     Told by the ``healthy`` measurements of each kind; a kind with too few of them takes the middle of the class's other
     kinds. Measurements that their own past judges have no level.
     """
-    made = np.full(len(hypotheses.owner), np.nan)
+    made, noise = np.full(len(hypotheses.owner), np.nan), np.zeros(len(evidence))
     usable = np.isnan(evidence.expected) & (deviation > DEAD)
     for candidate, key in enumerate(hypotheses.keys):
         if key.kind != "path":
@@ -38,20 +41,25 @@ def floors(evidence: Evidence, deviation: Floats, hypotheses: Hypotheses, health
         telling = touched[(usable & healthy)[touched]]
         telling = telling if len(telling) >= _ENOUGH else touched[usable[touched]]
         by_kind = dict(_levels(evidence, deviation, telling, typed=key.id.startswith(OF_TYPE)))
-        middle = float(np.median(list(by_kind.values()))) if by_kind else 0.0
-        level = np.array([by_kind.get(kind, middle) for kind in evidence.kind[touched].tolist()])
+        middle = float(np.median([level for level, _ in by_kind.values()])) if by_kind else 0.0
+        found = [by_kind.get(kind, (middle, 0.0)) for kind in evidence.kind[touched].tolist()]
+        level = np.array([each[0] for each in found])
+        noise[touched] = np.maximum(noise[touched], [each[1] for each in found])
         level[~np.isnan(evidence.expected[touched])] = 0.0
         made[hypotheses.start[candidate] : hypotheses.start[candidate + 1]] = np.where(level > -_NOTHING, 0.0, level)
-    return made
+    return made, noise
 
 
-def _levels(evidence: Evidence, deviation: Floats, touched: Ints, *, typed: bool) -> Iterator[tuple[int, float]]:
+def _levels(
+    evidence: Evidence, deviation: Floats, touched: Ints, *, typed: bool
+) -> Iterator[tuple[int, tuple[float, float]]]:
     kinds = evidence.kind[touched]
     for kind in np.unique(kinds).tolist():
         mine = touched[kinds == kind]
         groups = {frozenset(evidence.nodes[index]) for index in mine.tolist()}
         if typed or (len(groups) >= _FEWEST and _shared(groups)):
-            yield kind, min(0.0, upper_mode(deviation[mine]))
+            level, spread = upper_mode(deviation[mine])
+            yield kind, (min(0.0, level), spread)
 
 
 def _shared(groups: set[frozenset[str]]) -> bool:

@@ -103,9 +103,13 @@ def _fastest(evidence: Evidence, chosen: Flags, paths: Ints | None) -> tuple[flo
     return max(found, key=lambda each: np.nan_to_num(each[0], nan=-np.inf))
 
 
-def upper_mode(values: Floats) -> float:
-    """The level of the upper half of what is not slow; NaN for fewer than two values."""
-    return _upper_mode(values[~np.isnan(values)])[0]
+def upper_mode(values: Floats) -> tuple[float, float]:
+    """The level of the upper half of what is not slow, and the spread around it; NaN for fewer than two values.
+
+    Fewer than eight tell no spread: 0.
+    """
+    centre, spread, count = _upper_mode(values[~np.isnan(values)])
+    return centre, spread if count >= _ENOUGH else 0.0
 
 
 def _centre(evidence: Evidence, chosen: Flags) -> tuple[float, float, int]:
