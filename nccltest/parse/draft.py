@@ -36,6 +36,8 @@ class Draft:
         """A row ended too early."""
         self.errors: list[str] = []
         """These make the run a failed one."""
+        self.complaints: list[str] = []
+        """Those of them that do so only where the table never ended."""
         self.notes: list[str] = []
         """These are told with whatever status it has."""
         self.warnings: list[str] = []
@@ -72,8 +74,13 @@ class Draft:
             _add(self.errors, text)
 
     def launcher(self, text: str) -> None:
-        """A launcher's or a rank's complaint. After a whole table it only repeats the exit code."""
-        _add(self.errors if self.average_text is None else self.notes, text)
+        """A launcher's or a rank's complaint: no failure where the whole table came all the same, for which every rank
+        is needed. Before it, it was a library's warning; after it, it only repeats the exit code."""
+        if self.average_text is None:
+            _add(self.errors, text)
+            _add(self.complaints, text)
+        else:
+            _add(self.notes, text)
 
     def note(self, text: str) -> None:
         """NCCL's last error, which follows a whole table as well."""
@@ -88,8 +95,10 @@ class Draft:
         rows = tuple(self.rows)
         ranks = self.ranks or ranks_from(rows)
         hosts = tuple(dict.fromkeys(device.host for device in sorted(self.devices, key=lambda each: each.rank)))
+        excused = self.complaints if self.average_text is not None and rows and not self.cut else []
+        errors = [each for each in self.errors if each not in excused]
         status = status_of(
-            rows, ranks, wrong=self.wrong, errors=self.errors, complete=bool(rows) and self.complete and not self.cut
+            rows, ranks, wrong=self.wrong, errors=errors, complete=bool(rows) and self.complete and not self.cut
         )
         told = [*self.errors, *(self.warnings if status in ("failed", "incomplete") else []), *self.notes]
         if not told and not rows and status == "incomplete":

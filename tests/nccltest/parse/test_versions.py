@@ -230,3 +230,13 @@ def test_a_cut_row_behind_a_footer_is_a_run_of_its_own() -> None:
     first, second = parse_text(f"# Out of bounds values : 0 OK\n{row[:-1]}\n", "x")
     assert (first.status, len(first.rows)) == ("incomplete", 0)
     assert (second.status, len(second.rows)) == ("incomplete", 1)
+
+
+@pytest.mark.parametrize("footer", [True, False])
+def test_a_library_s_warning_before_a_whole_table_is_only_told(footer: bool) -> None:
+    warning = (
+        "A module that was compiled using NumPy 1.x cannot be run in NumPy 2.0\nTraceback (most recent call last):\n"
+    )
+    (run,) = parse_text(warning + printed(MODERN, table(MODERN), HOSTS, footer=footer), "x")
+    assert run.status == ("ok" if footer else "failed")
+    assert run.errors == ("Traceback (most recent call last):",)
