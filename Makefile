@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test lab lab-shell bench lint types schema api rules figures setup clean
+.PHONY: help demo test lab lab-shell cluster bench lint types schema api rules figures setup clean
 
 help:  ## what there is to run
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -20,6 +20,9 @@ lab: setup  ## the tests of tests/lab in a virtual machine with RDMA, SR-IOV and
 
 lab-shell: setup  ## a shell in that machine
 	@$(BIN)/python -m tests.lab --shell
+
+cluster: setup  ## a Kubernetes of two nodes from source, roceway on it (root; six minutes to build, eight to run)
+	@$(BIN)/python -m tests.cluster $(T)
 
 bench: setup  ## ours, the reference chain and `ip -batch`, alternating in one run (root)
 	@$(BIN)/python -m tests.bench $(B)
