@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.lab.conftest import SPENT
+from tests.lab.conftest import AHEAD, SPENT
 from tests.lab.vm import run
 from tests.lab.vm.cache import UnavailableError
 from tests.lab.vm.report import Report
@@ -27,15 +26,9 @@ def guest_tests() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def report(request: pytest.FixtureRequest) -> Report:
-    """The one boot of this session."""
-    here = Path(__file__)
-    wanted = [
-        str(item.callspec.params["name"])
-        for item in request.session.items
-        if item.path == here and isinstance(item, pytest.Function) and "name" in getattr(item, "fixturenames", ())
-    ]
+    """The one boot of this session, which began before its first test."""
     try:
-        report = run.run_tests([str(run.GUEST_TESTS / name) for name in wanted])
+        report = request.config.stash[AHEAD].report()
     except UnavailableError as error:
         pytest.skip(f"the lab cannot be had here: {error}")
     request.config.stash[SPENT] = report.spent()

@@ -33,14 +33,15 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     """set-up, boot, modules, tests, total."""
     cpu: float = 0.0
-    """Processor seconds of QEMU and the file server: unlike the others the same on a busy machine."""
+    """Processor seconds of QEMU and the file server: unlike the others the same on a busy machine. 0: not known."""
     trouble: str = ""
     """Why outcomes are missing or not to be trusted: the guest hung or crashed, its kernel complained."""
 
     def spent(self) -> str:
         """Seconds of each phase, processor seconds, and the load of this machine."""
         phases = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in self.seconds.items())
-        return f"{phases}; {self.cpu:.0f} s of processor time; load {os.getloadavg()[1]:.1f}"
+        cpu = f"{self.cpu:.0f} s of processor time; " if self.cpu else ""
+        return f"{phases}; {cpu}load {os.getloadavg()[1]:.1f}"
 
 
 def read_outcomes(report: Report, trouble: str) -> None:

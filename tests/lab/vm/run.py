@@ -37,15 +37,27 @@ export ROCEWAY_LAB_SIMULATION={simulation}
 """
 
 
-def run_tests(selection: Sequence[str], say: Callable[[str], None] = lambda text: None) -> Report:
-    """Run guest tests; ``selection`` is pytest's. ``say`` is given the guest's output as it comes."""
+def run_tests(
+    selection: Sequence[str],
+    say: Callable[[str], None] = lambda text: None,
+    watch: Callable[[], None] = lambda: None,
+) -> Report:
+    """Run guest tests; ``selection`` is pytest's. ``say`` is given the guest's output as it comes.
+
+    ``watch`` is called every now and then; what it raises ends the guest.
+    """
     started, before = time.monotonic(), _cpu()
     folder = _new_folder()
     python = [sys.executable, "-m", "pytest", *PYTEST, *selection]
     clock = _Clock(folder, say)
     set_up = prepare(folder, f"{shlex.join(python)} >/run/lab/pytest.txt 2>&1")
     clock.start()
-    ended = boot.guest(set_up.machine, set_up.root, folder, limit=LIMIT, watch=clock.look)
+
+    def look() -> None:
+        watch()
+        clock.look()
+
+    ended = boot.guest(set_up.machine, set_up.root, folder, limit=LIMIT, watch=look)
     clock.look()
     report = Report(folder, seconds={"set-up": clock.started - started, **clock.phases()})
     report.seconds["total"] = time.monotonic() - started
