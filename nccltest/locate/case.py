@@ -11,7 +11,7 @@ from nccltest.locate.fit import Fault, Model
 from nccltest.locate.floors import floors
 from nccltest.locate.groups import guesses
 from nccltest.locate.hypotheses import BETWEEN_LEAVES, Hypotheses, healthy_mask
-from nccltest.locate.levels import Levels, levels
+from nccltest.locate.levels import SMALLEST, Levels, levels
 from nccltest.locate.pathguess import Guess, inferred
 
 __all__ = ["Case"]
@@ -44,7 +44,6 @@ class Case:
         self.evidence = evidence
         self.level = level
         self.hypotheses = told.extended(guessed)
-        self.smallest = float(level.smallest.max())
         self.known = int((~unknown).sum())
         self._told = told
         self._guessed = guessed
@@ -57,7 +56,7 @@ class Case:
 
     def is_small(self, fault: Fault) -> bool:
         """Whether it is a class of paths that nobody would call slow."""
-        return self.model.is_path(fault) and -fault.ceiling < self.smallest
+        return self.model.is_path(fault) and -fault.ceiling < SMALLEST
 
     def is_path_like(self, fault: Fault, others: Sequence[Fault]) -> bool:
         """Whether it is a node no slower than kinds of path that were guessed: all of its paths may be of that kind."""

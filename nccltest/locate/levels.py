@@ -8,11 +8,13 @@ import numpy as np
 
 from nccltest.locate.evidence import DEAD, Evidence, Flags, Floats, Ints
 
-__all__ = ["USUAL_NOISE", "Levels", "levels", "upper_mode"]
+__all__ = ["SMALLEST", "USUAL_NOISE", "Levels", "levels", "upper_mode"]
 
 USUAL_NOISE = 0.015
 """Standard deviation of a healthy measurement where nothing tells it: recorded logs have 0.2 to 1.5 %."""
 
+SMALLEST = 0.08
+"""The smallest loss that counts where it is seen against others, log; healthy paths of one kind differ by up to 5 %."""
 _FEWEST = 2
 """Different groups of one kind below which they say nothing about what is normal."""
 _ENOUGH = 8
@@ -77,7 +79,7 @@ def levels(
     deviation[np.isnan(evidence.log_bandwidth)] = DEAD
     noise = _pooled(list(spreads.values()), usual)
     own = ~np.isnan(evidence.expected)
-    smallest = np.where(own, max(0.04, 4 * noise), max(0.08, 4 * noise))
+    smallest = np.where(own, max(0.04, 4 * noise), max(SMALLEST, 4 * noise))
     return Levels(np.clip(deviation, DEAD, 0.3), noise, smallest, centres)
 
 
