@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from nccltest.locate.evidence import Evidence, Flags
-from nccltest.locate.fit import Fault, Model
+from nccltest.locate.fit import Model
 from nccltest.locate.floors import floors
 from nccltest.locate.groups import guesses
 from nccltest.locate.hypotheses import BETWEEN_LEAVES, Hypotheses, healthy_mask
 from nccltest.locate.levels import SMALLEST, Levels, levels
+from nccltest.locate.offer import Fault
 from nccltest.locate.pathguess import Guess, inferred
 
 __all__ = ["Case"]

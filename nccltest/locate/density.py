@@ -11,9 +11,11 @@ import numpy as np
 
 from nccltest.locate.evidence import Flags, Floats, Ints
 
-__all__ = ["SPREAD", "log_density", "mixed", "segment_quantile", "width"]
+__all__ = ["SPREAD", "STRAY_DEPTH", "log_density", "mixed", "segment_quantile", "width"]
 
 _TAIL, _STRAY, _STRAY_DENSITY = 0.045, 0.002, 0.3
+STRAY_DEPTH = 0.3
+"""How slow busy hosts make a result, log."""
 SPREAD = 0.1
 """A fault's bandwidth varies by about this share of its own depth."""
 
@@ -23,13 +25,18 @@ def width(noise: Floats | float, ceiling: Floats | np.float64) -> Floats:
     return np.asarray(np.hypot(np.maximum(noise, 0.01), SPREAD * np.minimum(np.abs(ceiling), 0.5)))
 
 
-def log_density(error: Floats, width: Floats) -> Floats:
-    """Log density of deviations from what is assumed, log."""
+def log_density(error: Floats, width: Floats, strays: float = 0.0) -> Floats:
+    """Log density of deviations from what is assumed, log. ``strays``: the share of results that are slow for no reason
+    that would show again."""
     ratio = (error / width) ** 2
     narrow = np.exp(-0.5 * ratio)
     wide = np.exp(ratio * (-0.5 / 4)) / 2
     return np.asarray(
-        np.log(((1 - _TAIL - _STRAY) * narrow + _TAIL * wide) * (0.3989 / width) + _STRAY * _STRAY_DENSITY)
+        np.log(
+            ((1 - _TAIL - _STRAY - strays) * narrow + _TAIL * wide) * (0.3989 / width)
+            + _STRAY * _STRAY_DENSITY
+            + strays / STRAY_DEPTH * ((error < 0) & (error > -STRAY_DEPTH))
+        )
     )
 
 

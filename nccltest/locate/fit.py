@@ -10,23 +10,29 @@ but for a little: taking it costs less than taking faults, and what is slower th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from math import log
 
 import numpy as np
 
-from nccltest.locate.density import SPREAD, log_density, mixed, segment_quantile, width
+from nccltest.locate.density import SPREAD, STRAY_DEPTH, log_density, mixed, segment_quantile, width
 from nccltest.locate.evidence import Flags, Floats, Ints
 from nccltest.locate.hypotheses import Hypotheses, Kind, told
+from nccltest.locate.offer import Fault, Offer
 
-__all__ = ["BELIEF", "Fault", "Model", "Offer"]
+__all__ = ["BELIEF", "Model"]
 
 BELIEF = 2.0
 """log of the odds (7 to 1) at which a fault is believed, wherever it is."""
 _MOST = 64
 """Faults that are looked for; whoever has more needs no localising."""
 _PASSES = 5
+_FEWEST_STRAYS, _STRAYS, _MOST_STRAYS = 3, 0.05, 0.5
+"""Slow results, by number and share, from which they may be a trait of the run; and their share at most."""
+_WITNESSES = 4
+"""Tests, all of them slow, that need no other explanation."""
+_NOISY_COST = log(0.05)
+"""Odds that a run was measured on busy hosts, and of their share."""
 _SHARES = (1.0, 0.75, 0.5, 0.25, 0.1)
 _SHARE_COST: dict[Kind, float] = {"uplink": log(0.3 / 4), "spine": log(1 / 4)}
 _RARE_SHARE_COST = log(0.05 / 4)
@@ -37,35 +43,6 @@ _RANGE = 1.2
 """Faults leave anything from 30 % up, most of them; dead ones lie outside and pay the same."""
 _LEEWAY = 0.02
 """How far the level of a class of paths may lie from what its groups tell, log."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A candidate with its ceiling (log) and the share of its measurements that it slows."""
-
-    candidate: int
-    ceiling: float
-    share: float
-
-
-@dataclass(frozen=True)
-class Offer:
-    """The best fault for each of some candidates, and by how much (log) it makes the evidence likelier, all paid."""
-
-    candidates: Ints
-    gain: Floats
-    ceiling: Floats
-    share: Floats
-
-    def best(self) -> tuple[float, Fault | None]:
-        """The fault that offers most, and log odds that there is one, there or elsewhere."""
-        if not len(self.candidates):
-            return 0.0, None
-        return float(np.logaddexp.reduce(self.gain)), self.fault(int(np.argmax(self.gain)))
-
-    def fault(self, index: int) -> Fault:
-        """The fault of one of the candidates."""
-        return Fault(int(self.candidates[index]), float(self.ceiling[index]), float(self.share[index]))
 
 
 class Model:
@@ -85,6 +62,8 @@ class Model:
         self._weight = weight
         self._smallest = smallest
         self._noise = noise
+        self.strays = 0.0
+        """Share of results that are slow without a pattern, where it is so large that faults must be told from them."""
         self._usual = float(noise.min()) if len(noise) else 0.0
         self._all = hypotheses
         floor = np.full(len(hypotheses.owner), np.nan) if floor is None else floor
@@ -100,6 +79,40 @@ class Model:
 
     def select(self) -> list[Fault]:
         """The faults that the evidence asks for.
+
+        Busy hosts and other traffic make results slow without a pattern, and a few of those share a node by chance:
+        that a share of all results is slow for no reason of the fabric's is weighed against faults, as one of them.
+        """
+        best = self._selected()
+        most, chosen = self._total(best), 0.0
+        for strays in self._stray_shares(best):
+            self.strays = strays
+            faults = self._selected()
+            total = self._total(faults) + _NOISY_COST
+            if total > most:
+                best, most, chosen = faults, total, strays
+        self.strays = chosen
+        return best
+
+    def _stray_shares(self, faults: Sequence[Fault]) -> list[float]:
+        """Shares worth a try: of what is slow, where steady faults with several witnesses do not explain it all."""
+        slow = (self._y < -self._smallest) & (self._y > -STRAY_DEPTH) & (self._weight > 0)
+        share = float(slow.sum()) / max(int((self._weight > 0).sum()), 1)
+        solid = [each for each in faults if each.share == 1 and len(self._all.touches(each.candidate)) >= _WITNESSES]
+        explained = len(solid) == len(faults) and not self._loose(slow, solid)
+        if slow.sum() < _FEWEST_STRAYS or share < _STRAYS or explained:
+            return []
+        return [share / 3, min(share, _MOST_STRAYS)]
+
+    def _loose(self, slow: Flags, solid: Sequence[Fault]) -> bool:
+        """Whether several slow results are none of these faults'."""
+        left = slow.copy()
+        for each in solid:
+            left[self._all.touches(each.candidate)] = False
+        return int(left.sum()) >= _FEWEST_STRAYS
+
+    def _selected(self) -> list[Fault]:
+        """The faults for the present share of strays.
 
         Twice: steady faults first and then any kind, or any kind from the start. The first keeps one vague fault (a
         leaf that is slow now and then) from standing for two plain ones, the second keeps dozens of plain ones from
@@ -176,7 +189,7 @@ class Model:
         for quantile in (0.5, 0.85):
             mu = self._bounded(candidates, segment_quantile(y, slow[touched], segment, len(first), quantile))
             low = np.minimum(above, mu[segment] + shape)
-            under = log_density(y - low, width(noise, low))
+            under = log_density(y - low, width(noise, low), self.strays)
             for share in shares:
                 with_fault = under if share == 1 else mixed(under, known, share)
                 cost = self._steady_cost[candidates] if share == 1 else self._share_cost[candidates]
@@ -202,11 +215,11 @@ class Model:
         for each in (fault for fault in faults if fault.share == 1):
             touched = self._all.touches(each.candidate)
             ceiling[touched] = np.minimum(ceiling[touched], self._level(each))
-        density = log_density(self._y - ceiling, width(self._noise, ceiling))
+        density = log_density(self._y - ceiling, width(self._noise, ceiling), self.strays)
         for each in (fault for fault in faults if fault.share < 1):
             touched = self._all.touches(each.candidate)
             low = np.minimum(ceiling[touched], each.ceiling)
-            under = log_density(self._y[touched] - low, width(self._noise[touched], low))
+            under = log_density(self._y[touched] - low, width(self._noise[touched], low), self.strays)
             its = under > density[touched]
             density[touched] = mixed(under, density[touched], each.share)
             ceiling[touched[its]] = low[its]

@@ -12,9 +12,9 @@ import numpy as np
 from nccltest.locate.cabling import Cabling
 from nccltest.locate.case import Case
 from nccltest.locate.evidence import DEAD, gather
-from nccltest.locate.fit import Fault
 from nccltest.locate.hypotheses import build
 from nccltest.locate.levels import USUAL_NOISE, levels
+from nccltest.locate.offer import Fault
 from nccltest.locate.pathstory import AS_BUILT, Path, path_doubt, path_note
 from nccltest.locate.story import Touched, story
 from nccltest.model import Measurement
@@ -198,6 +198,11 @@ def _notes(case: Case, cabling: Cabling) -> tuple[str, ...]:
             f"{len(evidence) - case.known} of {len(evidence)} groups have nothing to be compared with: it takes other "
             "groups of the same test, size and ranks (pairs: every node with two partners at least), or their own past "
             "(`roceway-probe judge`)"
+        )
+    if case.model.strays:
+        notes.append(
+            f"about {case.model.strays:.0%} of the results are slow without a pattern, as on busy hosts or beside "
+            "other traffic: faults of that size hide among them; measure again when it is quiet"
         )
     if np.isnan(evidence.expected).all() and not cabling.line_rate:
         notes.append("without history or line rates a slowness that all groups share cannot be seen")
