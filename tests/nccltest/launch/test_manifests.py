@@ -59,7 +59,7 @@ def made(workload: str, gang: str, **extra: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_rails_job_names_the_interface_and_the_gpu_as_a_pod_has_them(workload: str) -> None:
     """Not the host's NIC, which a pod does not see. All GPUs are the pod's, so its rail's own has the host's number."""
-    *_, document = documents(job("rail1"), Kubernetes(workload=workload))  # type: ignore[arg-type]  # one of WORKLOADS
+    *_, document = documents(job("rail1"), Kubernetes(workload=workload))
     for pod in pods(document):
         given = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"] if "value" in each}
         assert (given["NCCL_SOCKET_IFNAME"], given["CUDA_VISIBLE_DEVICES"]) == ("=rail1", "1")
