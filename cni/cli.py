@@ -16,6 +16,7 @@ from cni.topology import rails_auto
 from conf.errors import ConfigError, Finding
 from conf.fabric import load
 from conf.node import Node, node
+from tuner.cli import Version
 from tuner.exits import DONE, FOUND, guarded
 
 __all__ = ["run"]
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action=Version, help="say which release this is")
     parser.set_defaults(action=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _fabric_command(commands, "render", "print the conflist entry of a node", _render)

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, cast
 
 from tuner.exits import BAD_INPUT, guarded, mend_streams
 
-__all__ = ["Program", "fabric_options", "json_option", "run"]
+__all__ = ["Program", "Version", "fabric_options", "json_option", "run"]
 
 _EXITS = "exit codes: 0 done; 1 something was found; 2 bad input; 3 the host, switch or launcher refused"
 
@@ -44,6 +44,7 @@ def run(program: Program, arguments: Sequence[str]) -> int:
 
 def _run(program: Program, arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog=program.name, description=program.purpose, epilog=_EXITS)
+    parser.add_argument("--version", action=Version, help="say which release this is")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     chosen: _Command | None = None
     name = next((word for word in arguments if not word.startswith("-")), None)
@@ -60,6 +61,19 @@ def _run(program: Program, arguments: Sequence[str]) -> int:
         parser.print_help(sys.stderr)
         return BAD_INPUT
     return chosen.run(options)
+
+
+class Version(argparse.Action):
+    """Looked up where it is asked for: reading the installed metadata takes longer than most commands."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"{parser.prog} {version('roceway')}")
+        parser.exit()
 
 
 def fabric_options(parser: argparse.ArgumentParser, *, required: bool = True, node: bool = True) -> None:
