@@ -14,13 +14,19 @@ def write_bandwidth(here: str, there: str, server: str) -> float:
         ["ip", "netns", "exec", there, *(word.format("rxe1") for word in words)], stdout=subprocess.PIPE, text=True
     )
     try:
-        wait_until(lambda: ":4853 " in sh("ip", "netns", "exec", there, "cat", "/proc/net/tcp"))
+        wait_until(lambda: listens(there))
         printed = sh("ip", "netns", "exec", here, *(word.format("rxe0") for word in words), server)
         listening.communicate(timeout=30)
     finally:
         listening.kill()
     (row,) = (line.split() for line in printed.splitlines() if line.strip().startswith("4096"))
     return float(row[3])
+
+
+def listens(space: str) -> bool:
+    """Whether somebody listens on ib_write_bw's port there; what an earlier one left waits on it for a minute."""
+    lines = sh("ip", "netns", "exec", space, "cat", "/proc/net/tcp").splitlines()[1:]
+    return any(line.split()[1].endswith(":4853") and line.split()[3] == "0A" for line in lines)
 
 
 def rail(pod: str, device: str, number: int) -> None:
