@@ -38,11 +38,11 @@ class _Command(Protocol):
 
 def run(program: Program, arguments: Sequence[str]) -> int:
     """Run one command of the program; the exit code (see ``tuner.exits``)."""
-    mend_streams()
     return guarded(program.name, lambda: _run(program, arguments))
 
 
 def _run(program: Program, arguments: Sequence[str]) -> int:
+    mend_streams()
     parser = argparse.ArgumentParser(prog=program.name, description=program.purpose, epilog=_EXITS)
     parser.add_argument("--version", action=Version, help="say which release this is")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")

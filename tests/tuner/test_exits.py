@@ -55,7 +55,12 @@ def test_a_terminal_without_arrows_gets_question_marks(encoding: str) -> None:
 
 
 def test_ctrl_c_while_modules_are_imported_is_one_word() -> None:
-    words = [sys.executable, "-c", "import tuner.__main__ as m; print('up', flush=True); m.main()", "lint", "-f", "x"]
+    # Told from inside: before the program's own first lines nobody could catch it.
+    program = (
+        "import tuner.cli as cli, tuner.__main__ as m; mend = cli.mend_streams; "
+        "cli.mend_streams = lambda: (mend(), print('up', flush=True)); m.main()"
+    )
+    words = [sys.executable, "-c", program, "lint", "-f", "x"]
     for delay in (0.0, 0.03, 0.1):
         child = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert child.stdout is not None
